@@ -1,0 +1,23 @@
+//! The nouns every room speaks: who calls, what is called, how risky it is, why something was
+//! refused, and the digests, secrets and times that go with it. No I/O, no async: whatever is in
+//! here can be used by a pure crate.
+
+pub mod canonical;
+mod clock;
+mod digest;
+mod id;
+pub mod json;
+mod principal;
+mod reason;
+mod risk;
+mod secret;
+mod tool;
+
+pub use clock::{Clock, Timestamp};
+pub use digest::Digest;
+pub use id::{ReceiptId, TraceId, random_hex};
+pub use principal::{ActorType, Authn, ClaimValue, Principal, ServerScope};
+pub use reason::{ReasonCode, Remedy};
+pub use risk::{Hints, Risk, Trust};
+pub use secret::Secret;
+pub use tool::{NameFault, ServerId, ToolId, ToolName};
