@@ -1,0 +1,100 @@
+//! The HTTP side of the protocol: header names, and what `Accept` and `Content-Type` admit.
+
+use http::{HeaderMap, HeaderName, header};
+
+/// `Mcp-Session-Id`
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// `MCP-Protocol-Version`
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The media type of a single message.
+pub const JSON: &str = "application/json";
+/// The media type of a stream of messages.
+pub const EVENT_STREAM: &str = "text/event-stream";
+
+/// The form a client takes its answer in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerForm {
+    /// One JSON message.
+    Json,
+    /// A stream of one event.
+    EventStream,
+}
+
+/// The form `Accept` admits, JSON preferred; `None` if it admits neither.
+#[must_use]
+pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    if values.peek().is_none() {
+        return Some(AnswerForm::Json);
+    }
+    let mut stream = None;
+    for range in values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+    {
+        match range
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase()
+            .as_str()
+        {
+            "application/json" | "application/*" | "*/*" => return Some(AnswerForm::Json),
+            "text/event-stream" | "text/*" => stream = Some(AnswerForm::EventStream),
+            _ => {}
+        }
+    }
+    stream
+}
+
+/// Whether the body is declared as plain JSON, not compressed.
+#[must_use]
+pub fn is_plain_json(headers: &HeaderMap) -> bool {
+    media_type(headers).is_some_and(|kind| kind.eq_ignore_ascii_case(JSON))
+        && headers
+            .get(header::CONTENT_ENCODING)
+            .is_none_or(|coding| coding == "identity")
+}
+
+/// The media type of a body, without parameters.
+#[must_use]
+pub fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    value.split(';').next().map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, http::HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn json_is_preferred_and_neither_is_refused() {
+        for (accept, form) in [
+            ("application/json, text/event-stream", Some(AnswerForm::Json)),
+            ("text/event-stream;q=1", Some(AnswerForm::EventStream)),
+            ("*/*", Some(AnswerForm::Json)),
+            ("text/html", None),
+        ] {
+            assert_eq!(answer_form(&with(header::ACCEPT, accept)), form, "{accept}");
+        }
+        assert_eq!(answer_form(&HeaderMap::new()), Some(AnswerForm::Json));
+    }
+
+    #[test]
+    fn only_plain_json_bodies_are_taken() {
+        assert!(is_plain_json(&with(
+            header::CONTENT_TYPE,
+            "application/json; charset=utf-8"
+        )));
+        assert!(!is_plain_json(&with(header::CONTENT_TYPE, "text/plain")));
+        assert!(!is_plain_json(&HeaderMap::new()));
+        let mut packed = with(header::CONTENT_TYPE, "application/json");
+        packed.insert(header::CONTENT_ENCODING, http::HeaderValue::from_static("gzip"));
+        assert!(!is_plain_json(&packed));
+    }
+}

@@ -1,0 +1,18 @@
+//! Turns bytes into MCP messages and back. The only room that knows JSON-RPC: it finds where the
+//! parts of a message lie, keeps the bytes as they came, and writes envelopes around raw spans.
+//! Nothing is decoded before somebody must judge it.
+
+pub mod compose;
+pub mod envelope;
+pub mod http;
+pub mod id;
+pub mod method;
+pub mod server;
+pub mod span;
+pub mod sse;
+pub mod version;
+
+pub use envelope::{Malformed, Message, Notification, Params, Request};
+pub use id::RequestId;
+pub use method::Method;
+pub use version::Version;
