@@ -1,0 +1,322 @@
+//! Says what is wrong with a value without quoting it: where (by names the schema knows), which keyword,
+//! and what is allowed (the schema's own words).
+
+use std::collections::HashSet;
+use std::fmt;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use vocabulary::json::Value;
+
+/// Why a value does not fit a schema: at most five reasons of at most 200 bytes, value-free.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violations {
+    items: Vec<String>,
+    unknown_fields: bool,
+}
+
+impl Violations {
+    /// Whether a member that the schema does not declare is among the reasons.
+    #[must_use]
+    pub fn has_unknown_fields(&self) -> bool {
+        self.unknown_fields
+    }
+
+    /// The reasons, one by one.
+    #[must_use]
+    pub fn items(&self) -> &[String] {
+        &self.items
+    }
+
+    pub(crate) fn of_one(text: &str) -> Self {
+        Self {
+            items: vec![cut(text)],
+            unknown_fields: false,
+        }
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.items.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            f.write_str(item)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many reasons are given.
+pub(crate) const MAX_ITEMS: usize = 5;
+const MAX_ITEM_BYTES: usize = 200;
+
+/// A step on the way into a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place<'v> {
+    Name(&'v str),
+    Index(usize),
+}
+
+/// A member that nothing declares.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unknown<'v> {
+    pub(crate) path: Vec<Place<'v>>,
+    pub(crate) name: &'v str,
+    /// What is declared beside it.
+    pub(crate) allowed: Vec<String>,
+}
+
+/// Collects reasons about one value. Names the schema does not know are numbered in order of appearance.
+pub(crate) struct Printer<'s, 'v> {
+    known: &'s HashSet<Box<str>>,
+    root: &'v Value<'v>,
+    strangers: Vec<&'v str>,
+    violations: Violations,
+}
+
+impl<'s, 'v> Printer<'s, 'v> {
+    pub(crate) fn new(known: &'s HashSet<Box<str>>, root: &'v Value<'v>) -> Self {
+        let violations = Violations {
+            items: Vec::new(),
+            unknown_fields: false,
+        };
+        Self {
+            known,
+            root,
+            strangers: Vec::new(),
+            violations,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Violations {
+        if self.violations.items.is_empty() {
+            self.violations.items.push("/: does not fit the schema".to_owned());
+        }
+        self.violations
+    }
+
+    /// Adds a member that nothing declares.
+    pub(crate) fn unknown(&mut self, unknown: &Unknown<'v>) {
+        let path = self.pointer(&unknown.path);
+        self.unknown_at(&path, unknown.name, &unknown.allowed);
+    }
+
+    /// Adds what the library found; `prefix` segments of its paths are ours, not the value's.
+    pub(crate) fn error(&mut self, error: &ValidationError<'_>, prefix: usize) {
+        let places = self.places(error.instance_path().as_str(), prefix);
+        let path = self.pointer(&places);
+        let kind = error.kind();
+        if let ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } = kind
+        {
+            for name in unexpected {
+                if let Some(name) = self.name_at(&places, name) {
+                    self.unknown_at(&path, name, &[]);
+                }
+            }
+        } else if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } = kind {
+            match closest(context, error.instance_path().as_str()) {
+                Some(branch) => branch.iter().for_each(|error| self.error(error, prefix)),
+                None => self.add(&path, kind.keyword(), "none of the allowed forms fits"),
+            }
+        } else {
+            self.add(&path, kind.keyword(), &requirement(kind));
+        }
+    }
+
+    fn unknown_at(&mut self, path: &str, name: &'v str, allowed: &[String]) {
+        self.violations.unknown_fields = true;
+        let head = format!("{path}: unknown field {}", self.stranger(name));
+        // Our own walk comes before the library's and knows what is allowed instead.
+        if !self.violations.items.iter().any(|item| item.starts_with(&head)) {
+            let allowed = if allowed.is_empty() {
+                String::new()
+            } else {
+                format!(": one of {}", list(allowed))
+            };
+            self.push(head + &allowed);
+        }
+    }
+
+    fn add(&mut self, path: &str, keyword: &str, requirement: &str) {
+        match requirement {
+            "" => self.push(format!("{path}: {keyword}")),
+            _ => self.push(format!("{path}: {keyword}: {requirement}")),
+        }
+    }
+
+    fn push(&mut self, item: String) {
+        let item = cut(&item);
+        if self.violations.items.len() < MAX_ITEMS && !self.violations.items.contains(&item) {
+            self.violations.items.push(item);
+        }
+    }
+
+    fn pointer(&mut self, places: &[Place<'v>]) -> String {
+        let mut pointer = String::new();
+        for place in places {
+            pointer.push('/');
+            match place {
+                Place::Index(index) => pointer.push_str(&index.to_string()),
+                Place::Name(name) if self.known.contains(*name) => {
+                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                }
+                Place::Name(name) => pointer.push_str(&self.stranger(name)),
+            }
+        }
+        if pointer.is_empty() { "/".to_owned() } else { pointer }
+    }
+
+    fn stranger(&mut self, name: &'v str) -> String {
+        let number = self
+            .strangers
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or(self.strangers.len());
+        if number == self.strangers.len() {
+            self.strangers.push(name);
+        }
+        format!("<unexpected key #{}>", number + 1)
+    }
+
+    /// A path as the library spells it, as far as it leads into the value.
+    fn places(&self, path: &str, prefix: usize) -> Vec<Place<'v>> {
+        let mut value = Some(self.root);
+        let mut places = Vec::new();
+        for segment in path.split('/').skip(1 + prefix) {
+            let segment = segment.replace("~1", "/").replace("~0", "~");
+            let (place, next) = match value {
+                Some(Value::Object(members)) => match members.iter().find(|(name, _)| *name == segment) {
+                    Some((name, next)) => (Place::Name(name), next),
+                    None => break,
+                },
+                Some(Value::Array(elements)) => {
+                    match segment
+                        .parse()
+                        .ok()
+                        .and_then(|index: usize| Some((index, elements.get(index)?)))
+                    {
+                        Some((index, next)) => (Place::Index(index), next),
+                        None => break,
+                    }
+                }
+                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => break,
+            };
+            places.push(place);
+            value = Some(next);
+        }
+        places
+    }
+
+    /// The member name as it stands in the value, so that numbering does not depend on the library's copy.
+    fn name_at(&self, places: &[Place<'v>], name: &str) -> Option<&'v str> {
+        let value = places.iter().try_fold(self.root, |value, place| match (place, value) {
+            (Place::Name(name), value) => value.member(name),
+            (Place::Index(index), Value::Array(elements)) => elements.get(*index),
+            (Place::Index(_), _) => None,
+        });
+        match value {
+            Some(Value::Object(members)) => members.iter().find(|(key, _)| key == name).map(|(key, _)| key.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// The branch that the value at `path` came closest to: one it has at least the form of.
+fn closest<'e>(branches: &'e [Vec<ValidationError<'static>>], path: &str) -> Option<&'e [ValidationError<'static>]> {
+    let is_other_form = |error: &&ValidationError<'_>| {
+        error.instance_path().as_str() == path
+            && matches!(
+                error.kind(),
+                ValidationErrorKind::Type { .. }
+                    | ValidationErrorKind::Constant { .. }
+                    | ValidationErrorKind::Enum { .. }
+            )
+    };
+    let branch = branches
+        .iter()
+        .min_by_key(|branch| (branch.iter().filter(is_other_form).count(), branch.len()))?;
+    (!branch.is_empty() && !branch.iter().any(|error| is_other_form(&error))).then_some(branch)
+}
+
+/// What the schema asks for, in its own words.
+fn requirement(kind: &ValidationErrorKind) -> String {
+    use ValidationErrorKind as Kind;
+    match kind {
+        Kind::Type {
+            kind: TypeKind::Single(expected),
+        } => format!("must be {}", expected.as_str()),
+        Kind::Type {
+            kind: TypeKind::Multiple(expected),
+        } => {
+            let names: Vec<&str> = expected.iter().map(JsonType::as_str).collect();
+            format!("must be {}", names.join(" or "))
+        }
+        Kind::Enum { options } => format!("one of {options}"),
+        Kind::Constant { expected_value } => format!("must be {expected_value}"),
+        Kind::Required { property } => format!("{property} is missing"),
+        Kind::Format { format } => format!("must be a {format}"),
+        Kind::Pattern { pattern } => format!("must match {pattern}"),
+        Kind::Minimum { limit } => format!("at least {limit}"),
+        Kind::Maximum { limit } => format!("at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        Kind::MinLength { limit } => format!("at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("at most {limit} characters"),
+        Kind::MinItems { limit } => format!("at least {limit} items"),
+        Kind::MaxItems { limit } => format!("at most {limit} items"),
+        Kind::AdditionalItems { limit } => format!("at most {limit} items"),
+        Kind::MinProperties { limit } => format!("at least {limit} members"),
+        Kind::MaxProperties { limit } => format!("at most {limit} members"),
+        Kind::OneOfMultipleValid { .. } => "more than one of the allowed forms fits".to_owned(),
+        Kind::UniqueItems => "no two items may be equal".to_owned(),
+        Kind::Contains => "no item fits what one must be".to_owned(),
+        Kind::ContentEncoding { content_encoding } => format!("must be {content_encoding}"),
+        Kind::ContentMediaType { content_media_type } => format!("must be {content_media_type}"),
+        Kind::FalseSchema => "nothing is allowed here".to_owned(),
+        Kind::AdditionalProperties { .. }
+        | Kind::UnevaluatedProperties { .. }
+        | Kind::AnyOf { .. }
+        | Kind::OneOfNotValid { .. }
+        | Kind::BacktrackLimitExceeded { .. }
+        | Kind::RegexEngineFailure { .. }
+        | Kind::Custom { .. }
+        | Kind::FromUtf8 { .. }
+        | Kind::Not { .. }
+        | Kind::PropertyNames { .. }
+        | Kind::UnevaluatedItems { .. }
+        | Kind::Referencing(_) => String::new(),
+    }
+}
+
+/// Names as a JSON list, as many as an item has room for.
+fn list(names: &[String]) -> String {
+    let mut text = String::from("[");
+    for (index, name) in names.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        if text.len() > MAX_ITEM_BYTES {
+            text.push('…');
+            break;
+        }
+        let mut literal = Vec::new();
+        vocabulary::canonical::write_string(name, &mut literal);
+        text.push_str(&String::from_utf8_lossy(&literal));
+    }
+    text.push(']');
+    text
+}
+
+/// The first 200 bytes, cut where a character ends.
+fn cut(item: &str) -> String {
+    if item.len() <= MAX_ITEM_BYTES {
+        return item.to_owned();
+    }
+    let end = item.floor_char_boundary(MAX_ITEM_BYTES - '…'.len_utf8());
+    let (kept, _) = item.split_at(end);
+    format!("{kept}…")
+}
