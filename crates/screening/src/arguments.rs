@@ -1,0 +1,125 @@
+//! Preflight: the arguments of a call, before anything is decided on them or leaves with them.
+
+mod fields;
+mod size;
+
+use schema::ArgumentSchema;
+pub use schema::{Fields, SchemaFault};
+use vocabulary::canonical::{self, Spelling};
+use vocabulary::json::{Limits, Value};
+use vocabulary::{Digest, ReasonCode};
+
+/// What the arguments of one tool must keep to.
+#[derive(Debug)]
+pub struct ArgumentRules {
+    limits: Limits,
+    schema: ArgumentSchema,
+}
+
+impl ArgumentRules {
+    /// The operator's limits and the tool's own schema, compiled.
+    ///
+    /// # Errors
+    /// When the schema cannot be used: arguments of such a tool never leave.
+    pub fn compile(limits: Limits, schema: &[u8], fields: Fields) -> Result<Self, SchemaFault> {
+        Ok(Self::new(limits, ArgumentSchema::compile(schema, fields)?))
+    }
+
+    /// The operator's limits and the tool's own schema.
+    #[must_use]
+    pub fn new(limits: Limits, schema: ArgumentSchema) -> Self {
+        Self { limits, schema }
+    }
+}
+
+/// Arguments that kept to the rules of their tool, byte for byte as the caller sent them.
+///
+/// Only [`check`] makes them. They cannot be built elsewhere:
+///
+/// ```compile_fail,E0451
+/// use portreeve_screening::arguments::{CheckedArguments, check};
+/// fn forge<'a>(honest: CheckedArguments<'a>, other: &'a [u8]) -> CheckedArguments<'a> {
+///     CheckedArguments { raw: Some(other), ..honest }
+/// }
+/// ```
+///
+/// while what was checked can be read:
+///
+/// ```
+/// use portreeve_screening::arguments::{CheckedArguments, check};
+/// fn honest<'a>(checked: CheckedArguments<'a>, other: &'a [u8]) -> (CheckedArguments<'a>, bool) {
+///     let same = checked.raw() == Some(other);
+///     (checked, same)
+/// }
+/// ```
+#[derive(Debug)]
+pub struct CheckedArguments<'a> {
+    raw: Option<&'a [u8]>,
+    tree: Value<'a>,
+    digest: Digest,
+    spelling: Spelling,
+}
+
+impl<'a> CheckedArguments<'a> {
+    /// The bytes to send on; nothing where the caller sent none.
+    #[must_use]
+    pub fn raw(&self) -> Option<&'a [u8]> {
+        self.raw
+    }
+
+    /// The same arguments as a tree; an empty object where the caller sent none.
+    #[must_use]
+    pub fn tree(&self) -> &Value<'a> {
+        &self.tree
+    }
+
+    /// The digest of their canonical form (`args_hash`).
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Which rule that form needed (`args_canon`).
+    #[must_use]
+    pub fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+}
+
+/// Arguments that are not let through.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The reason for the receipt.
+    pub code: ReasonCode,
+    /// A sentence for a model: which field, what is allowed; nothing of the arguments in it.
+    pub message: String,
+    /// The digest of the arguments' canonical form, where they have one.
+    pub digest: Option<Digest>,
+}
+
+/// Checks the raw `arguments` of a call: size and depth, well-formed without duplicate names, an object,
+/// then the schema. Absent arguments count as `{}` and stay absent.
+///
+/// # Errors
+/// The first rule they break.
+pub fn check<'a>(raw: Option<&'a [u8]>, rules: &ArgumentRules) -> Result<CheckedArguments<'a>, Refusal> {
+    let tree = match raw {
+        Some(raw) => size::read(raw, &rules.limits)?,
+        None => Value::Object(Vec::new()),
+    };
+    let (digest, spelling) = canonical::digest(&tree);
+    fields::check(&tree, &rules.schema).map_err(|(code, message)| Refusal {
+        code,
+        message,
+        digest: Some(digest),
+    })?;
+    Ok(CheckedArguments {
+        raw,
+        tree,
+        digest,
+        spelling,
+    })
+}
+
+#[cfg(test)]
+mod tests;

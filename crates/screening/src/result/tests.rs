@@ -1,0 +1,254 @@
+//! The guards, on small results and on enormous ones.
+
+use proptest::prelude::*;
+
+use super::*;
+
+struct Sent(Bytes);
+
+impl Received for Sent {
+    fn into_result(self) -> Bytes {
+        self.0
+    }
+}
+
+const WIDE: Guards = Guards {
+    max_bytes: 1 << 20,
+    max_depth: 64,
+};
+
+fn screened(text: impl Into<Bytes>, guards: &Guards) -> Result<ScreenedResult, Withheld> {
+    screen(Sent(text.into()), guards)
+}
+
+fn code(text: impl Into<Bytes>, guards: &Guards) -> Option<ReasonCode> {
+    screened(text, guards).err().map(|withheld| withheld.code)
+}
+
+#[test]
+fn a_clean_result_is_forwarded_as_the_very_bytes_that_came() {
+    let bytes = Bytes::from_static(
+        br#" {"content": [{"type":"text","text":"a\u00e9 \\\" ]}"}], "big": 9007199254740993, "x":1.0, "-0":-0} "#,
+    );
+    let place = bytes.as_ptr();
+    let screened = screened(bytes.clone(), &WIDE).unwrap();
+    assert_eq!(screened.bytes(), &bytes);
+    assert_eq!(screened.bytes().as_ptr(), place, "not even copied");
+}
+
+// R201
+#[test]
+fn size_holds_below_at_and_above_the_limit() {
+    let guards = Guards {
+        max_bytes: 100,
+        max_depth: 4,
+    };
+    let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
+    assert_eq!(code(padded(99), &guards), None);
+    assert_eq!(code(padded(100), &guards), None);
+    let withheld = screened(padded(101), &guards).unwrap_err();
+    assert_eq!(
+        withheld,
+        Withheld {
+            code: ReasonCode::WithheldSchema,
+            message: "output schema validation failed: the result has more than 100 bytes".to_owned(),
+        }
+    );
+}
+
+#[test]
+fn depth_counts_a_scalar_as_one_and_holds_below_at_and_above_the_limit() {
+    for depth in [1, 2, 3, 4, 63, 64, 65, 127, 128, 129, 200] {
+        let guards = Guards {
+            max_bytes: 1 << 20,
+            max_depth: depth,
+        };
+        let with_scalar = |depth: usize| format!("{}1{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let with_name = |depth: usize| format!("{}\"x\"{}", r#"{"a":"#.repeat(depth - 1), "}".repeat(depth - 1));
+        let empty = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for make in [&with_scalar as &dyn Fn(usize) -> String, &with_name, &empty] {
+            assert_eq!(code(make(depth), &guards), None, "{depth}");
+            assert_eq!(
+                code(make(depth + 1), &guards),
+                Some(ReasonCode::WithheldSchema),
+                "{depth}"
+            );
+        }
+    }
+    assert_eq!(
+        code(
+            "[[],[],{\"a\":[]}]",
+            &Guards {
+                max_bytes: 99,
+                max_depth: 3
+            }
+        ),
+        None
+    );
+}
+
+#[test]
+fn brackets_and_quotes_must_have_their_partners() {
+    for bad in [
+        "",
+        "  ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "{]",
+        "[}",
+        "[[]",
+        "[]]",
+        "{\"a\":[}",
+        "\"",
+        "{\"a",
+        "\"\\",
+        "\"a\\\"",
+        "{}{}",
+        "[] []",
+        "\"a\"\"b\"",
+    ] {
+        let withheld = screened(bad, &WIDE).unwrap_err();
+        assert_eq!(
+            (withheld.code, withheld.message.as_str()),
+            (ReasonCode::ErrorUpstream, "the result is not well-formed JSON"),
+            "{bad}"
+        );
+    }
+    assert_eq!(code(&b"\"\xff\""[..], &WIDE), Some(ReasonCode::ErrorUpstream));
+    // Brackets inside strings are text.
+    for good in [
+        r#""]}[{""#,
+        r#"{"}":"]"}"#,
+        r#"["\"]"]"#,
+        r#"["\\"]"#,
+        "null",
+        "-1.5e3",
+        "true",
+    ] {
+        assert_eq!(code(good, &WIDE), None, "{good}");
+    }
+    // Mixed nesting across the borders of the words that remember it.
+    for depth in [63, 64, 65, 128, 200] {
+        let guards = Guards {
+            max_bytes: 1 << 20,
+            max_depth: 500,
+        };
+        let open: String = (0..depth)
+            .map(|level| if level % 3 == 0 { "[" } else { "{\"a\":" })
+            .collect();
+        let close: String = (0..depth)
+            .rev()
+            .map(|level| if level % 3 == 0 { ']' } else { '}' })
+            .collect();
+        assert_eq!(code(format!("{open}1{close}"), &guards), None, "{depth}");
+        let swapped: String = close.chars().map(|c| if c == ']' { '}' } else { ']' }).collect();
+        assert_eq!(
+            code(format!("{open}1{swapped}"), &guards),
+            Some(ReasonCode::ErrorUpstream),
+            "{depth}"
+        );
+    }
+}
+
+#[test]
+fn a_million_levels_or_a_quarter_of_a_gigabyte_do_no_harm() {
+    let limits = Guards {
+        max_bytes: 33_554_432,
+        max_depth: 512,
+    };
+    assert_eq!(code("[".repeat(1_000_000), &limits), Some(ReasonCode::WithheldSchema));
+    assert_eq!(
+        code(r#"{"a":"#.repeat(1_000_000), &limits),
+        Some(ReasonCode::WithheldSchema)
+    );
+    assert_eq!(code(vec![b'['; 256 << 20], &limits), Some(ReasonCode::WithheldSchema));
+    // Even without a limit on depth nothing recurses: a small stack is enough.
+    let unlimited = Guards {
+        max_bytes: usize::MAX,
+        max_depth: usize::MAX,
+    };
+    let work = move || {
+        code(
+            format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000)),
+            &unlimited,
+        )
+    };
+    let result = std::thread::Builder::new()
+        .stack_size(64 << 10)
+        .spawn(work)
+        .unwrap()
+        .join()
+        .unwrap();
+    assert_eq!(result, None);
+}
+
+#[test]
+fn a_result_that_calls_itself_an_error_is_seen_at_the_top_level_only() {
+    for (text, expected) in [
+        (r#"{"isError":true}"#, true),
+        (r#"{"content":[],"isError" : true ,"x":1}"#, true),
+        (r#"{"\u0069sErr\u006fr":true}"#, true),
+        ("{\"isError\"\n:\ttrue}", true),
+        (r#"{"isError":false}"#, false),
+        (r#"{"isError":"true"}"#, false),
+        (r#"{"isError":1}"#, false),
+        (r#"{"x":"isError","y":true}"#, false),
+        (r#"{"x":{"isError":true}}"#, false),
+        (r#"[{"isError":true}]"#, false),
+        (r#"{"x":"\"isError\":true"}"#, false),
+        (r#"{"isErrors":true,"iserror":true}"#, false),
+        (r#""isError""#, false),
+    ] {
+        assert_eq!(screened(text, &WIDE).unwrap().is_error(), expected, "{text}");
+    }
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<i64>().prop_map(Into::into),
+        any::<String>().prop_map(Into::into)
+    ];
+    leaf.prop_recursive(6, 60, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+            prop::collection::hash_map(any::<String>(), inner, 0..5).prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+fn depth_of(value: &serde_json::Value) -> usize {
+    let below = match value {
+        serde_json::Value::Array(elements) => elements.iter().map(depth_of).max(),
+        serde_json::Value::Object(members) => members.values().map(depth_of).max(),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => None,
+    };
+    below.unwrap_or_default() + 1
+}
+
+proptest! {
+    #[test]
+    fn the_loop_counts_depth_as_a_tree_does(value in json()) {
+        let (text, depth) = (value.to_string(), depth_of(&value));
+        let [at, below] = [depth, depth - 1].map(|max_depth| Guards { max_bytes: 1 << 20, max_depth });
+        prop_assert_eq!(code(text.clone(), &at), None);
+        prop_assert_eq!(code(text, &below), Some(ReasonCode::WithheldSchema));
+    }
+
+    #[test]
+    fn no_bytes_make_the_loop_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = screened(bytes, &WIDE);
+    }
+
+    #[test]
+    fn whatever_a_reader_takes_passes_and_comes_out_unchanged(value in json()) {
+        let text = value.to_string();
+        let screened = screened(text.clone(), &Guards { max_bytes: 1 << 20, max_depth: 100 }).unwrap();
+        prop_assert_eq!(screened.bytes(), &Bytes::from(text));
+    }
+}
