@@ -1,0 +1,237 @@
+//! The decision: deny by default, forbid wins, approval before plain permission, and a rule that
+//! cannot be evaluated denies. Only here is a [`Permit`] granted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+
+use cedar_policy::{Authorizer, Context, Entities, Request};
+use vocabulary::ReasonCode;
+
+use crate::caller::Caller;
+use crate::context::{self, CallFacts};
+use crate::entities::CALL;
+use crate::inventory::snapshot::{KnownTool, Snapshot};
+use crate::permit::Permit;
+use crate::rules::{Rule, RuleEffect, Rules};
+use crate::visible::Standpoint;
+
+/// The answer to one call.
+#[derive(Debug)]
+pub enum Decision {
+    /// It may be made, once.
+    Allow(Permit, Grounds),
+    /// A person has to allow it first.
+    RequireApproval(Grounds),
+    /// It may not be made.
+    Deny(Grounds),
+}
+
+impl Decision {
+    /// Why.
+    #[must_use]
+    pub fn grounds(&self) -> &Grounds {
+        match self {
+            Self::Allow(_, grounds) | Self::RequireApproval(grounds) | Self::Deny(grounds) => grounds,
+        }
+    }
+}
+
+/// Why a decision is what it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grounds {
+    /// The deciding policy; of several the first in order of id.
+    pub policy_id: Arc<str>,
+    /// The reason code.
+    pub code: ReasonCode,
+}
+
+/// A decision without its permit: for explaining and comparing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Allowed.
+    Allow,
+    /// Allowed once a person agrees.
+    RequireApproval,
+    /// Refused.
+    Deny,
+}
+
+impl Verdict {
+    /// The name in receipts.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::RequireApproval => "require_approval",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl Snapshot {
+    /// Decides one call.
+    #[must_use]
+    pub fn decide(&self, caller: &Caller, tool: KnownTool, call: &CallFacts<'_>) -> Decision {
+        // A tool that was resolved elsewhere or for somebody else proves nothing here.
+        let caller = match self.own(caller, &tool) {
+            Ok(caller) => caller,
+            Err(grounds) => return Decision::Deny(grounds),
+        };
+        let standpoint = self.standpoint(&caller, tool.place());
+        let (verdict, grounds) = self
+            .judge(&caller, &standpoint, tool.place(), call)
+            .verdict(self.rules());
+        match verdict {
+            Verdict::Allow => {
+                let permit = Permit::grant(
+                    caller.principal().clone(),
+                    tool.entry().clone(),
+                    call.args_hash,
+                    self.epoch(),
+                );
+                Decision::Allow(permit, grounds)
+            }
+            Verdict::RequireApproval => Decision::RequireApproval(grounds),
+            Verdict::Deny => Decision::Deny(grounds),
+        }
+    }
+
+    /// Evaluates what the call itself decides, on top of what was settled before it.
+    pub(crate) fn judge(
+        &self,
+        caller: &Caller,
+        standpoint: &Standpoint,
+        place: usize,
+        call: &CallFacts<'_>,
+    ) -> Findings {
+        let mut findings = standpoint.settled;
+        if standpoint.open.is_empty() {
+            return findings;
+        }
+        let scene = context::of_call(call, caller.principal().authn, &standpoint.reads)
+            .and_then(|context| self.scene(caller, standpoint, place, context));
+        for (index, rule) in standpoint
+            .open
+            .iter()
+            .filter_map(|index| Some((*index, self.rules().rule(*index)?)))
+        {
+            let outcome = scene.as_ref().map_or(Outcome::Failed, |scene| scene.evaluate(rule));
+            findings.note(index, rule.effect, outcome);
+        }
+        findings
+    }
+}
+
+/// What evaluating one rule came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    Satisfied,
+    NotSatisfied,
+    Failed,
+}
+
+/// Everything a rule is evaluated against.
+pub(crate) struct Scene {
+    pub(crate) request: Request,
+    pub(crate) entities: Entities,
+}
+
+impl Scene {
+    pub(crate) fn new(
+        caller: &Caller,
+        resource: cedar_policy::EntityUid,
+        context: Context,
+        cast: Entities,
+    ) -> Option<Self> {
+        let request = Request::new(caller.uid().clone(), CALL.clone(), resource, context, None).ok()?;
+        Some(Self {
+            request,
+            entities: cast,
+        })
+    }
+
+    /// Evaluates a rule alone; a crash of the engine is a failure of the rule.
+    pub(crate) fn evaluate(&self, rule: &Rule) -> Outcome {
+        guarded(|| {
+            let response = AUTHORIZER.is_authorized(&self.request, &rule.set, &self.entities);
+            let diagnostics = response.diagnostics();
+            match (diagnostics.errors().next(), diagnostics.reason().next()) {
+                (Some(_), _) => Outcome::Failed,
+                (None, Some(_)) => Outcome::Satisfied,
+                (None, None) => Outcome::NotSatisfied,
+            }
+        })
+    }
+}
+
+pub(crate) fn guarded(evaluate: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or(Outcome::Failed)
+}
+
+/// The first rule of each kind that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) failed: Option<usize>,
+    pub(crate) forbid: Option<usize>,
+    pub(crate) approval: Option<usize>,
+    pub(crate) permit: Option<usize>,
+}
+
+impl Findings {
+    pub(crate) fn note(&mut self, index: usize, effect: RuleEffect, outcome: Outcome) {
+        let first = match (outcome, effect) {
+            (Outcome::NotSatisfied, _) => return,
+            (Outcome::Failed, _) => &mut self.failed,
+            (Outcome::Satisfied, RuleEffect::Forbid) => &mut self.forbid,
+            (Outcome::Satisfied, RuleEffect::PermitWithApproval) => &mut self.approval,
+            (Outcome::Satisfied, RuleEffect::Permit) => &mut self.permit,
+        };
+        *first = Some(first.map_or(index, |known| known.min(index)));
+    }
+
+    pub(crate) fn verdict(&self, rules: &Rules) -> (Verdict, Grounds) {
+        let grounds = |index: usize, code| {
+            let policy_id = rules
+                .rule(index)
+                .map_or_else(|| DEFAULT_DENY.clone(), |rule| rule.id.clone());
+            Grounds { policy_id, code }
+        };
+        match *self {
+            Self {
+                failed: Some(index), ..
+            } => (Verdict::Deny, grounds(index, ReasonCode::DenyPolicyError)),
+            Self {
+                forbid: Some(index), ..
+            } => (Verdict::Deny, grounds(index, ReasonCode::DenyNoPermission)),
+            Self {
+                approval: Some(index), ..
+            } => (Verdict::RequireApproval, grounds(index, ReasonCode::RequireApproval)),
+            Self {
+                permit: Some(index), ..
+            } => (Verdict::Allow, grounds(index, ReasonCode::AllowPolicyMatch)),
+            Self {
+                failed: None,
+                forbid: None,
+                approval: None,
+                permit: None,
+            } => {
+                let policy_id = DEFAULT_DENY.clone();
+                (
+                    Verdict::Deny,
+                    Grounds {
+                        policy_id,
+                        code: ReasonCode::DenyNoMatchingRule,
+                    },
+                )
+            }
+        }
+    }
+}
+
+/// `policy_id` where no policy decided.
+pub(crate) static DEFAULT_DENY: LazyLock<Arc<str>> = LazyLock::new(|| "builtin:default-deny".into());
+
+pub(crate) static AUTHORIZER: LazyLock<Authorizer> = LazyLock::new(Authorizer::new);
+
+#[cfg(test)]
+mod tests;

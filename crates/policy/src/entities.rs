@@ -1,0 +1,199 @@
+//! Principals, tools and servers as Cedar sees them: product names, exactly those attributes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
+use vocabulary::{ActorType, ClaimValue, Hints, Principal, Risk, ServerId, ToolId, Trust};
+
+use crate::inventory::entry::ToolEntry;
+use crate::inventory::{Inventory, ServerEntry};
+
+/// The action of a tool call.
+pub(crate) static CALL: LazyLock<EntityUid> = LazyLock::new(|| uid(&TYPES.action, "tools/call"));
+
+/// The entity of every server and tool.
+pub(crate) struct Cast {
+    entities: HashMap<EntityUid, Entity>,
+    tools: Vec<ToolUids>,
+}
+
+/// What a tool and its server are called.
+pub(crate) struct ToolUids {
+    pub(crate) tool: EntityUid,
+    pub(crate) server: EntityUid,
+}
+
+impl ToolUids {
+    fn of(id: &ToolId) -> Self {
+        Self {
+            tool: tool_uid(id),
+            server: server_uid(&id.server),
+        }
+    }
+
+    pub(crate) fn both(&self) -> [&EntityUid; 2] {
+        [&self.tool, &self.server]
+    }
+}
+
+impl Cast {
+    /// An entity that could not be built is left out, and no rule about it can then be evaluated.
+    pub(crate) fn of_inventory(inventory: &Inventory) -> Self {
+        let servers = inventory.servers().map(server_entity);
+        let tools = inventory.tools().iter().map(|tool| tool_entity(tool));
+        let built = servers.chain(tools).flatten();
+        Self {
+            entities: built.map(|entity| (entity.uid(), entity)).collect(),
+            tools: inventory.tools().iter().map(|tool| ToolUids::of(&tool.id)).collect(),
+        }
+    }
+
+    /// The names of the tool at this place of the inventory.
+    pub(crate) fn uids(&self, place: usize) -> Option<&ToolUids> {
+        self.tools.get(place)
+    }
+
+    pub(crate) fn entity(&self, uid: &EntityUid) -> Option<&Entity> {
+        self.entities.get(uid)
+    }
+
+    /// Everything, for the oracle that the slices are compared with.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entity> {
+        self.entities.values()
+    }
+}
+
+fn tool_uid(id: &ToolId) -> EntityUid {
+    uid(&TYPES.tool, &id.to_string())
+}
+
+fn server_uid(id: &ServerId) -> EntityUid {
+    uid(&TYPES.server, id.as_str())
+}
+
+pub(crate) fn tool_type() -> &'static EntityTypeName {
+    &TYPES.tool
+}
+
+pub(crate) fn principal_uid(who: &Principal) -> EntityUid {
+    let kind = match who.actor_type {
+        ActorType::User => &TYPES.user,
+        ActorType::Agent => &TYPES.agent,
+        ActorType::System => &TYPES.system,
+    };
+    uid(kind, &who.sub)
+}
+
+pub(crate) fn group_uids(who: &Principal) -> HashSet<EntityUid> {
+    who.groups.iter().map(|group| uid(&TYPES.group, group)).collect()
+}
+
+pub(crate) fn principal_entity(who: &Principal) -> Option<Entity> {
+    let claims: BTreeMap<String, RestrictedExpression> = who
+        .claims
+        .iter()
+        .map(|(name, value)| (name.clone(), claim(value)))
+        .collect();
+    // The names of a map are unique, so the record can be built.
+    let claims = RestrictedExpression::new_record(claims).ok();
+    let attributes = claims.map(|claims| ("claims".to_owned(), claims)).into_iter().collect();
+    Entity::new(principal_uid(who), attributes, group_uids(who)).ok()
+}
+
+fn claim(value: &ClaimValue) -> RestrictedExpression {
+    match value {
+        ClaimValue::Text(text) => RestrictedExpression::new_string(text.clone()),
+        ClaimValue::Integer(number) => RestrictedExpression::new_long(*number),
+        ClaimValue::Boolean(truth) => RestrictedExpression::new_bool(*truth),
+        ClaimValue::List(items) => {
+            RestrictedExpression::new_set(items.iter().cloned().map(RestrictedExpression::new_string))
+        }
+    }
+}
+
+/// All that policies can see of a tool but its name: tools of one likeness differ in nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Likeness {
+    risk: Risk,
+    trust: Trust,
+    hints: Hints,
+}
+
+impl Likeness {
+    pub(crate) fn of(tool: &ToolEntry) -> Self {
+        Self {
+            risk: tool.risk,
+            trust: tool.trust,
+            hints: tool.hints,
+        }
+    }
+
+    fn attributes(self) -> HashMap<String, RestrictedExpression> {
+        let mut attributes = place_attributes(self.trust);
+        attributes.insert(
+            "risk".to_owned(),
+            RestrictedExpression::new_string(self.risk.as_str().to_owned()),
+        );
+        for (name, hint) in [
+            ("readOnlyHint", self.hints.read_only),
+            ("destructiveHint", self.hints.destructive),
+            ("idempotentHint", self.hints.idempotent),
+            ("openWorldHint", self.hints.open_world),
+        ] {
+            attributes.extend(hint.map(|hint| (name.to_owned(), RestrictedExpression::new_bool(hint))));
+        }
+        attributes
+    }
+}
+
+fn tool_entity(tool: &ToolEntry) -> Option<Entity> {
+    let parents = HashSet::from([server_uid(&tool.id.server)]);
+    Entity::new(tool_uid(&tool.id), Likeness::of(tool).attributes(), parents).ok()
+}
+
+fn server_entity(server: &ServerEntry) -> Option<Entity> {
+    Entity::new(server_uid(&server.id), place_attributes(server.trust), HashSet::new()).ok()
+}
+
+fn place_attributes(trust: Trust) -> HashMap<String, RestrictedExpression> {
+    // No server runs in our sandbox yet: remote ones have no tier.
+    let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
+    HashMap::from([
+        ("trust".to_owned(), text(trust.as_str())),
+        ("tier".to_owned(), text("none")),
+    ])
+}
+
+fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
+}
+
+struct Types {
+    user: EntityTypeName,
+    agent: EntityTypeName,
+    system: EntityTypeName,
+    group: EntityTypeName,
+    tool: EntityTypeName,
+    server: EntityTypeName,
+    action: EntityTypeName,
+}
+
+static TYPES: LazyLock<Types> = LazyLock::new(|| {
+    #[expect(
+        clippy::expect_used,
+        reason = "the names below are constants and parse, as every test shows"
+    )]
+    let named = |name: &str| EntityTypeName::from_str(name).expect("a constant type name");
+    Types {
+        user: named("User"),
+        agent: named("Agent"),
+        system: named("System"),
+        group: named("Group"),
+        tool: named("Tool"),
+        server: named("Server"),
+        action: named("Action"),
+    }
+});

@@ -1,0 +1,103 @@
+//! `policy explain`: what every policy in scope says of one call, and what that comes to.
+
+use std::sync::Arc;
+
+use vocabulary::{Principal, ServerId};
+
+use crate::context::{self, CallFacts};
+use crate::decide::{AUTHORIZER, Findings, Grounds, Outcome, Verdict};
+use crate::inventory::snapshot::{NotKnown, Snapshot};
+use crate::rules::{Condition, Reads, RuleEffect};
+
+/// Why a call would be decided the way it would.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    /// What would be decided.
+    pub verdict: Verdict,
+    /// Why.
+    pub grounds: Grounds,
+    /// Whether the principal can see the tool; if not, the answer is `Unknown tool`.
+    pub visibility: Result<(), NotKnown>,
+    /// The policies whose scope fits the call, in order of id.
+    pub policies: Vec<PolicyFinding>,
+}
+
+/// What one policy says of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyFinding {
+    /// The policy.
+    pub policy_id: Arc<str>,
+    /// What it does when satisfied.
+    pub effect: RuleEffect,
+    /// Whether it is.
+    pub finding: Finding,
+}
+
+/// Whether a policy is satisfied by a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// It is.
+    Satisfied,
+    /// It is not.
+    NotSatisfied,
+    /// It cannot be evaluated, which denies the call; the text says why.
+    Failed(String),
+}
+
+impl Snapshot {
+    /// Explains a call without permitting it.
+    #[must_use]
+    pub fn explain(&self, who: &Arc<Principal>, server: &ServerId, tool: &str, call: &CallFacts<'_>) -> Explanation {
+        let caller = self.caller(who);
+        let visibility = self.resolve(&caller, server, tool).map(drop);
+        let place = self.inventory().place(server, tool);
+        let Some((place, uids)) = place.and_then(|place| Some((place, self.cast().uids(place)?))) else {
+            let (verdict, grounds) = Findings::default().verdict(self.rules());
+            return Explanation {
+                verdict,
+                grounds,
+                visibility,
+                policies: Vec::new(),
+            };
+        };
+        let standpoint = self.standpoint(&caller, place);
+        let scene = context::of_call(call, who.authn, &Reads::everything())
+            .and_then(|context| self.scene(&caller, &standpoint, place, context));
+        let mut findings = Findings::default();
+        let mut policies = Vec::new();
+        for index in caller.slice(uids) {
+            let Some(rule) = self.rules().rule(index) else { continue };
+            let outcome = match (&rule.condition, &scene) {
+                (Condition::None, _) => Outcome::Satisfied,
+                (Condition::ContextFree | Condition::Contextual(_), Some(scene)) => scene.evaluate(rule),
+                (Condition::ContextFree | Condition::Contextual(_), None) => Outcome::Failed,
+            };
+            findings.note(index, rule.effect, outcome);
+            let finding = match outcome {
+                Outcome::Satisfied => Finding::Satisfied,
+                Outcome::NotSatisfied => Finding::NotSatisfied,
+                Outcome::Failed => Finding::Failed(scene.as_ref().map_or_else(String::new, |scene| {
+                    let response = AUTHORIZER.is_authorized(&scene.request, &rule.set, &scene.entities);
+                    response
+                        .diagnostics()
+                        .errors()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join("; ")
+                })),
+            };
+            policies.push(PolicyFinding {
+                policy_id: rule.id.clone(),
+                effect: rule.effect,
+                finding,
+            });
+        }
+        let (verdict, grounds) = findings.verdict(self.rules());
+        Explanation {
+            verdict,
+            grounds,
+            visibility,
+            policies,
+        }
+    }
+}

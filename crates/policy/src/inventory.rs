@@ -1,0 +1,281 @@
+//! What exists: servers the operator configured and the tools they were seen to offer, each with
+//! risk, trust and standing. What is not in here cannot be seen or called.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use vocabulary::{Digest, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
+
+pub(crate) mod entry;
+pub(crate) mod pin;
+pub(crate) mod snapshot;
+
+use entry::{QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read};
+use pin::{Presence, StoredServer, StoredTool};
+
+/// What the operator says of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerFacts {
+    /// Its id.
+    pub id: ServerId,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// The operator's word on single tools: by name, the risk if it was given.
+    pub tools: BTreeMap<String, Option<Risk>>,
+}
+
+/// A configured server in the inventory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerEntry {
+    /// Its id.
+    pub id: ServerId,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// When it was discovered first; `None` if it never was.
+    pub discovered: Option<Timestamp>,
+    /// Its approved instructions; changed ones are withheld.
+    pub instructions: Option<Arc<str>>,
+}
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the inventory store failed")]
+pub struct StoreError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// Where inventory is kept between runs. Implemented by `store`.
+pub trait InventoryStore: Send + Sync {
+    /// Everything that was saved, servers that are not configured any more included.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn load(&self) -> Result<Vec<StoredServer>, StoreError>;
+
+    /// Replaces what is kept of one server, whole or not at all.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn save(&self, server: &StoredServer) -> Result<(), StoreError>;
+}
+
+/// Configured servers and the tools they offer, tools in order of id.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inventory {
+    servers: BTreeMap<ServerId, ServerEntry>,
+    tools: Vec<Arc<ToolEntry>>,
+    places: HashMap<ServerId, HashMap<Arc<str>, usize>>,
+}
+
+impl Inventory {
+    /// Lays what was discovered over what is configured; servers that are not configured are left out.
+    #[must_use]
+    pub fn assemble(facts: &[ServerFacts], stored: &[StoredServer]) -> Self {
+        let mut servers = BTreeMap::new();
+        let mut tools = Vec::new();
+        for facts in facts {
+            let stored = stored.iter().find(|stored| stored.id == facts.id);
+            servers.insert(facts.id.clone(), server_entry(facts, stored));
+            let offered = stored.iter().flat_map(|stored| &stored.tools);
+            let offered = offered.filter(|tool| tool.presence == Presence::Offered);
+            tools.extend(offered.map(|tool| Arc::new(tool_entry(facts, tool))));
+        }
+        tools.sort_by(|one, other| one.id.cmp(&other.id));
+        let mut places: HashMap<ServerId, HashMap<Arc<str>, usize>> = HashMap::new();
+        for (place, tool) in tools.iter().enumerate() {
+            places
+                .entry(tool.id.server.clone())
+                .or_default()
+                .insert(tool.id.name.as_str().into(), place);
+        }
+        Self { servers, tools, places }
+    }
+
+    /// A server with tools nobody has seen: the names given, all of one risk.
+    pub(crate) fn imagined(server: &ServerEntry, names: &[ToolName], risk: Risk) -> Self {
+        let tool = |name: &ToolName| ToolEntry {
+            id: ToolId {
+                server: server.id.clone(),
+                name: name.clone(),
+            },
+            definition: Arc::default(),
+            definition_hash: Digest::of(b""),
+            input_schema: Arc::default(),
+            output_schema: None,
+            risk,
+            trust: server.trust,
+            hints: Hints::default(),
+            standing: Standing::Approved,
+        };
+        let tools = names.iter().map(tool).map(Arc::new).collect();
+        let servers = BTreeMap::from([(server.id.clone(), server.clone())]);
+        Self {
+            servers,
+            tools,
+            places: HashMap::new(),
+        }
+    }
+
+    /// Quarantines a tool whose input schema cannot be used: arguments never leave unchecked.
+    pub fn quarantine_schema(&mut self, id: &ToolId) {
+        let place = self.place(&id.server, id.name.as_str());
+        if let Some(entry) = place.and_then(|place| self.tools.get_mut(place)) {
+            let fault = entry::DefinitionFault::UncheckableSchema;
+            Arc::make_mut(entry).standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
+        }
+    }
+
+    /// Every configured server, in order of id.
+    pub fn servers(&self) -> impl Iterator<Item = &ServerEntry> {
+        self.servers.values()
+    }
+
+    /// One configured server.
+    #[must_use]
+    pub fn server(&self, id: &ServerId) -> Option<&ServerEntry> {
+        self.servers.get(id)
+    }
+
+    /// Every tool in order of id, quarantined ones included. For operators: callers see [`crate::Snapshot::visible`].
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<ToolEntry>] {
+        &self.tools
+    }
+
+    /// One tool, quarantined or not. For operators: callers go through [`crate::Snapshot::resolve`].
+    #[must_use]
+    pub fn tool(&self, server: &ServerId, name: &str) -> Option<&Arc<ToolEntry>> {
+        self.tools.get(self.place(server, name)?)
+    }
+
+    pub(crate) fn place(&self, server: &ServerId, name: &str) -> Option<usize> {
+        self.places.get(server)?.get(name).copied()
+    }
+}
+
+fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEntry {
+    ServerEntry {
+        id: facts.id.clone(),
+        trust: facts.trust,
+        discovered: stored.and_then(|stored| stored.discovered),
+        instructions: stored.and_then(|stored| stored.instructions.released()).map(Arc::from),
+    }
+}
+
+fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
+    // The pin is compared with a digest computed anew, so that an edited store approves nothing.
+    let (seen, hints, schemas) = match read(&tool.definition) {
+        Ok(ReadDefinition {
+            name,
+            hash,
+            hints,
+            schemas,
+        }) if name == tool.name => (hash, hints, schemas),
+        Ok(ReadDefinition { hash, hints, .. }) => (hash, hints, Err(entry::DefinitionFault::BadName)),
+        Err(fault) => (Digest::of(&tool.definition), Hints::default(), Err(fault)),
+    };
+    let pinned = StoredTool { seen, ..tool.clone() };
+    let (schemas, standing) = match schemas {
+        Ok(schemas) => (schemas, pinned.standing(facts.trust)),
+        Err(fault) => (
+            Schemas {
+                input: Arc::default(),
+                output: None,
+            },
+            Standing::Quarantined(QuarantineCause::BadDefinition(fault)),
+        ),
+    };
+    let operator = facts.tools.get(tool.name.as_str()).copied().flatten();
+    ToolEntry {
+        id: ToolId {
+            server: facts.id.clone(),
+            name: tool.name.clone(),
+        },
+        definition: tool.definition.clone(),
+        definition_hash: seen,
+        input_schema: schemas.input,
+        output_schema: schemas.output,
+        risk: Risk::of_tool(operator, facts.trust, hints),
+        trust: facts.trust,
+        hints,
+        standing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::entry::DefinitionFault;
+    use crate::tests::{digest, discovered, facts, server, town};
+
+    // R099, R100, R101
+    #[test]
+    fn every_entry_has_risk_trust_and_standing() {
+        let shown: Vec<(String, Risk, Trust, String)> = town()
+            .tools()
+            .iter()
+            .map(|tool| (tool.id.to_string(), tool.risk, tool.trust, tool.standing.to_string()))
+            .collect();
+        let row = |id: &str, risk, trust, standing: &str| (id.to_owned(), risk, trust, standing.to_owned());
+        assert_eq!(
+            shown,
+            [
+                row("files/read", Risk::Low, Trust::Verified, "approved"),
+                row("files/wipe", Risk::Critical, Trust::Verified, "approved"),
+                row("files/write", Risk::Medium, Trust::Verified, "approved"),
+                row(
+                    "lab/probe",
+                    Risk::High,
+                    Trust::Unknown,
+                    "quarantined: server of unknown trust"
+                ),
+                row("web/fetch", Risk::High, Trust::Community, "approved"),
+                row("web/post", Risk::High, Trust::Community, "approved"),
+            ]
+        );
+    }
+
+    #[test]
+    fn definitions_and_schemas_are_kept_as_the_bytes_they_were() {
+        let raw = r#" {"name":"t", "outputSchema" : {"type": "object" ,"x":1.0} ,"inputSchema":{ "type":"object" } } "#;
+        let facts = facts("files", Trust::Internal);
+        let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[discovered(&facts, &[raw])]);
+        let entry = inventory.tool(&server("files"), "t").expect("offered");
+        assert_eq!(&*entry.definition, raw.as_bytes());
+        assert_eq!(&*entry.input_schema, br#"{ "type":"object" }"#);
+        assert_eq!(
+            entry.output_schema.as_deref(),
+            Some(br#"{"type": "object" ,"x":1.0}"#.as_slice())
+        );
+    }
+
+    #[test]
+    fn servers_that_are_not_configured_are_left_out() {
+        let facts = facts("files", Trust::Internal);
+        let stored = discovered(&facts, &[r#"{"name":"t","inputSchema":{}}"#]);
+        assert_eq!(Inventory::assemble(&[], &[stored]), Inventory::default());
+    }
+
+    // R103
+    #[test]
+    fn a_store_that_was_edited_approves_nothing() {
+        let facts = facts("files", Trust::Internal);
+        let mut stored = discovered(&facts, &[r#"{"name":"t","inputSchema":{}}"#]);
+        let other: Arc<[u8]> = br#"{"name":"t","inputSchema":{"type":"object"}}"#.as_slice().into();
+        stored.tools[0].definition = other;
+        let standing = |stored: &StoredServer| {
+            let inventory = Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(stored));
+            inventory
+                .tool(&server("files"), "t")
+                .map(|entry| entry.standing.clone())
+        };
+        let approved = stored.tools[0].approved.expect("approved");
+        assert_eq!(
+            standing(&stored),
+            Some(Standing::Quarantined(QuarantineCause::Changed { approved }))
+        );
+
+        stored.tools[0].definition = b"{}".as_slice().into();
+        stored.tools[0].approved = Some(digest("{}"));
+        let bad = Standing::Quarantined(QuarantineCause::BadDefinition(DefinitionFault::BadName));
+        assert_eq!(standing(&stored), Some(bad));
+    }
+}

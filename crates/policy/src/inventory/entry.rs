@@ -1,0 +1,181 @@
+//! One tool as the gateway knows it: the server's raw definition, what was read from it, and
+//! whether it may be used.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use vocabulary::json::{Fault, Limits, Value};
+use vocabulary::{Digest, Hints, Risk, ToolId, ToolName, Trust, canonical};
+
+/// The largest definition (and the largest instructions) that is kept.
+pub const MAX_DEFINITION_BYTES: usize = 256 * 1024;
+
+/// A tool in the inventory: never without a risk, a trust level and a standing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ToolEntry {
+    /// Server and name.
+    pub id: ToolId,
+    /// The definition, byte for byte as the server sent it.
+    pub definition: Arc<[u8]>,
+    /// Digest of the definition's canonical form.
+    pub definition_hash: Digest,
+    /// The bytes of `inputSchema` inside the definition; empty only in quarantine for a bad definition.
+    pub input_schema: Arc<[u8]>,
+    /// The bytes of `outputSchema`, if there is one.
+    pub output_schema: Option<Arc<[u8]>>,
+    /// How dangerous a call is.
+    pub risk: Risk,
+    /// How far the operator trusts the server.
+    pub trust: Trust,
+    /// What the server says of the tool.
+    pub hints: Hints,
+    /// Whether the tool may be seen and called.
+    pub standing: Standing,
+}
+
+/// Whether a tool may be seen and called at all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// The definition is the one that was approved.
+    Approved,
+    /// Invisible and denied until the operator approves the definition.
+    Quarantined(QuarantineCause),
+}
+
+/// Why a tool is quarantined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum QuarantineCause {
+    /// Nobody has said how far the server is trusted, so its tools start here.
+    FirstSight,
+    /// The server added the tool after its first discovery.
+    NewTool,
+    /// The definition is not the approved one any more.
+    Changed {
+        /// The digest that was approved.
+        approved: Digest,
+    },
+    /// The definition cannot be used at all; approval does not help.
+    BadDefinition(DefinitionFault),
+}
+
+/// What is wrong with a definition; says nothing of its contents.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum DefinitionFault {
+    /// Larger than [`MAX_DEFINITION_BYTES`].
+    #[error("the definition is larger than 256 KiB")]
+    TooLarge,
+    /// Not a JSON document that can be read without doubt.
+    #[error("the definition is not well-formed JSON, or nests too deep, or names a member twice")]
+    Unreadable,
+    /// JSON, but no object.
+    #[error("the definition is not an object")]
+    NotAnObject,
+    /// No name, or one that could forge a mark or a line.
+    #[error("the name is missing or has characters that a tool name may not have")]
+    BadName,
+    /// Two definitions of one discovery share the name.
+    #[error("the server defines the name more than once")]
+    DuplicateName,
+    /// `inputSchema` is missing or no object.
+    #[error("`inputSchema` is missing or not an object")]
+    BadInputSchema,
+    /// `inputSchema` is no schema that can be used: arguments could not be checked.
+    #[error("`inputSchema` is not a schema that arguments can be checked with")]
+    UncheckableSchema,
+    /// The server offers more tools than are kept.
+    #[error("the server offers more tools than the inventory holds")]
+    TooMany,
+}
+
+/// What a raw definition says, as far as the inventory reads it.
+pub(crate) struct ReadDefinition {
+    pub(crate) name: ToolName,
+    pub(crate) hash: Digest,
+    pub(crate) hints: Hints,
+    pub(crate) schemas: Result<Schemas, DefinitionFault>,
+}
+
+/// The exact spans of both schemas.
+pub(crate) struct Schemas {
+    pub(crate) input: Arc<[u8]>,
+    pub(crate) output: Option<Arc<[u8]>>,
+}
+
+/// Reads a raw definition; the fault is one that leaves it without a usable name.
+pub(crate) fn read(definition: &[u8]) -> Result<ReadDefinition, DefinitionFault> {
+    if definition.len() > MAX_DEFINITION_BYTES {
+        return Err(DefinitionFault::TooLarge);
+    }
+    let tree = Value::parse(definition, &READING).map_err(unreadable)?;
+    if !matches!(tree, Value::Object(_)) {
+        return Err(DefinitionFault::NotAnObject);
+    }
+    let name = tree
+        .member("name")
+        .and_then(Value::as_str)
+        .ok_or(DefinitionFault::BadName)?;
+    let name = ToolName::parse(name).map_err(|_| DefinitionFault::BadName)?;
+    let (hash, _) = canonical::digest(&tree);
+    let schemas = match tree.member("inputSchema") {
+        Some(Value::Object(_)) => spans(definition),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) | None => {
+            Err(DefinitionFault::BadInputSchema)
+        }
+    };
+    Ok(ReadDefinition {
+        name,
+        hash,
+        hints: hints(&tree),
+        schemas,
+    })
+}
+
+fn unreadable(fault: Fault) -> DefinitionFault {
+    match fault {
+        Fault::TooLarge | Fault::StringTooLong | Fault::TooManyItems => DefinitionFault::TooLarge,
+        Fault::Malformed
+        | Fault::NotUtf8
+        | Fault::TooDeep
+        | Fault::DuplicateKey
+        | Fault::LoneSurrogate
+        | Fault::NumberOutOfRange => DefinitionFault::Unreadable,
+    }
+}
+
+fn spans(definition: &[u8]) -> Result<Schemas, DefinitionFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spans<'a> {
+        #[serde(borrow)]
+        input_schema: &'a RawValue,
+        #[serde(borrow, default)]
+        output_schema: Option<&'a RawValue>,
+    }
+    let spans: Spans<'_> = serde_json::from_slice(definition).map_err(|_| DefinitionFault::Unreadable)?;
+    Ok(Schemas {
+        input: spans.input_schema.get().as_bytes().into(),
+        output: spans.output_schema.map(|span| span.get().as_bytes().into()),
+    })
+}
+
+fn hints(tree: &Value<'_>) -> Hints {
+    let annotations = tree.member("annotations");
+    let hint = |name| match annotations.and_then(|annotations| annotations.member(name)) {
+        Some(Value::Bool(value)) => Some(*value),
+        Some(Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) | None => None,
+    };
+    Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
+}
+
+const READING: Limits = Limits {
+    max_bytes: MAX_DEFINITION_BYTES,
+    max_depth: 128,
+    max_string: MAX_DEFINITION_BYTES,
+    max_items: 50_000,
+};

@@ -1,0 +1,33 @@
+//! Knows what exists and decides who may use it. Everything in here is pure: discoveries and
+//! policy texts come in, entries, lists and decisions go out. A [`KnownTool`] is made only by
+//! [`Snapshot::resolve`], a [`Permit`] only by [`Snapshot::decide`].
+
+mod caller;
+mod context;
+mod decide;
+mod entities;
+mod explain;
+mod inventory;
+mod limits;
+mod permit;
+mod proof;
+mod rules;
+mod visible;
+
+pub use caller::Caller;
+pub use context::CallFacts;
+pub use decide::{Decision, Grounds, Verdict};
+pub use explain::{Explanation, Finding, PolicyFinding};
+pub use inventory::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, ToolEntry};
+pub use inventory::pin::{
+    ApproveFault, Change, Discovery, InventoryEvent, Merged, Presence, StoredInstructions, StoredServer, StoredTool,
+    approve, approve_instructions, merge,
+};
+pub use inventory::snapshot::{KnownTool, NotKnown, Snapshot};
+pub use inventory::{Inventory, InventoryStore, ServerEntry, ServerFacts, StoreError};
+pub use limits::{InFlight, LimitRules, Limits, OverLimit, Rate, RateKey};
+pub use permit::{Permit, PermitFault, SpentPermit};
+pub use rules::{Place, PolicyFault, PolicyFaultKind, PolicyFile, PolicyWarning, RuleEffect, Rules};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! The operator's policies, read and checked: every rule has an id, one effect, and known needs.
+//! Rules are kept in order of id, so that of several deciding ones the first is named.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use cedar_policy::{
+    ActionConstraint, Effect, EntityUid, ParseErrors, Policy, PolicyId, PolicySet, PrincipalConstraint,
+    ResourceConstraint,
+};
+use miette::Diagnostic;
+use vocabulary::Digest;
+
+mod check;
+mod reads;
+
+pub use check::PolicyWarning;
+pub(crate) use reads::{ArgumentsRead, Reads, ResourceUse};
+
+/// One policy file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyFile {
+    /// Its name, as faults and ids show it.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What is wrong with a policy file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct PolicyFault {
+    /// The file.
+    pub file: String,
+    /// Where in the file.
+    pub place: Place,
+    /// What is wrong.
+    pub kind: PolicyFaultKind,
+}
+
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}: {}", self.file, self.place, self.kind)
+    }
+}
+
+/// Where in a policy file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Somewhere in it.
+    File,
+    /// A line and a column, from 1.
+    Line {
+        /// The line.
+        line: usize,
+        /// The column, in characters.
+        column: usize,
+    },
+    /// The n-th policy, from 1.
+    Policy(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => Ok(()),
+            Self::Line { line, column } => write!(f, ":{line}:{column}"),
+            Self::Policy(position) => write!(f, ", policy {position}"),
+        }
+    }
+}
+
+/// What is wrong with a policy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PolicyFaultKind {
+    /// It does not parse; the text says where the parser stumbled.
+    #[error("{0}")]
+    Syntax(String),
+    /// Templates have holes that nothing fills.
+    #[error("policy templates are not supported")]
+    Template,
+    /// The id is taken.
+    #[error("the id `{0}` is used by more than one policy")]
+    DuplicateId(String),
+    /// The id is empty or begins like ours.
+    #[error("the id `{0}` is empty or begins with `builtin:`")]
+    BadId(String),
+    /// `@require` asks for something unknown.
+    #[error("`@require(\"{0}\")` is unknown; `@require(\"approval\")` is what there is")]
+    UnknownRequirement(String),
+    /// `@require` stands on a forbid.
+    #[error("`@require` is for permits; a forbid needs no approval")]
+    RequirementOnForbid,
+}
+
+/// What a satisfied rule does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum RuleEffect {
+    /// Allows the call.
+    Permit,
+    /// Lets a person allow the call.
+    PermitWithApproval,
+    /// Refuses the call, whatever else is satisfied.
+    Forbid,
+}
+
+impl RuleEffect {
+    /// The name for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Permit => "permit",
+            Self::PermitWithApproval => "permit with approval",
+            Self::Forbid => "forbid",
+        }
+    }
+}
+
+/// One policy, with all that can be known of it before a call.
+pub(crate) struct Rule {
+    pub(crate) id: Arc<str>,
+    pub(crate) effect: RuleEffect,
+    pub(crate) principal: PrincipalConstraint,
+    pub(crate) action: ActionConstraint,
+    pub(crate) resource: ResourceConstraint,
+    pub(crate) condition: Condition,
+    pub(crate) resource_use: ResourceUse,
+    /// Entities the rule names, which it may look into.
+    pub(crate) named: Vec<EntityUid>,
+    /// The policy alone in a set, ready to be evaluated.
+    pub(crate) set: PolicySet,
+    policy: Policy,
+}
+
+/// What a rule asks beyond its scope.
+pub(crate) enum Condition {
+    /// Nothing: in scope is satisfied.
+    None,
+    /// Only who calls what.
+    ContextFree,
+    /// Something of the call itself.
+    Contextual(Reads),
+}
+
+/// All policies, in order of id.
+pub struct Rules {
+    rules: Vec<Rule>,
+    hash: Digest,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("policies", &self.rules.len())
+            .field("hash", &self.hash)
+            .finish()
+    }
+}
+
+impl Rules {
+    /// Reads policy files. No files, or empty ones, make a set that denies everything.
+    ///
+    /// # Errors
+    /// All faults of all files.
+    pub fn load(files: &[PolicyFile]) -> Result<Self, Vec<PolicyFault>> {
+        let mut faults = Vec::new();
+        let mut rules = Vec::new();
+        for file in files {
+            match PolicySet::from_str(&file.text) {
+                Ok(set) => read_file(file, &set, &mut rules, &mut faults),
+                Err(errors) => faults.extend(syntax_faults(file, &errors)),
+            }
+        }
+        rules.sort_by(|one: &Rule, other| one.id.cmp(&other.id));
+        if faults.is_empty() {
+            Ok(Self {
+                rules,
+                hash: hash(files),
+            })
+        } else {
+            Err(faults)
+        }
+    }
+
+    /// The digest of the whole set, `policy_set` in receipts.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// The ids of all policies, in order.
+    pub fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.rules.iter().map(|rule| &rule.id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Rule)> {
+        self.rules.iter().enumerate()
+    }
+
+    pub(crate) fn rule(&self, index: usize) -> Option<&Rule> {
+        self.rules.get(index)
+    }
+}
+
+fn read_file(file: &PolicyFile, set: &PolicySet, rules: &mut Vec<Rule>, faults: &mut Vec<PolicyFault>) {
+    let fault = |place, kind| PolicyFault {
+        file: file.name.clone(),
+        place,
+        kind,
+    };
+    if set.num_of_templates() > 0 {
+        faults.push(fault(Place::File, PolicyFaultKind::Template));
+    }
+    let mut taken: HashSet<Arc<str>> = rules.iter().map(|rule| rule.id.clone()).collect();
+    let mut policies: Vec<(usize, &Policy)> = set.policies().map(|policy| (position(policy), policy)).collect();
+    policies.sort_by_key(|(position, _)| *position);
+    for (position, policy) in policies {
+        match read_rule(file, position, policy) {
+            Ok(rule) if taken.contains(&rule.id) => {
+                faults.push(fault(
+                    Place::Policy(position),
+                    PolicyFaultKind::DuplicateId(rule.id.to_string()),
+                ));
+            }
+            Ok(rule) => {
+                taken.insert(rule.id.clone());
+                rules.push(rule);
+            }
+            Err(kind) => faults.push(fault(Place::Policy(position), kind)),
+        }
+    }
+}
+
+/// The parser names policies `policy0`, `policy1`, … in the order of the text.
+fn position(policy: &Policy) -> usize {
+    let id: &str = policy.id().as_ref();
+    id.strip_prefix("policy")
+        .and_then(|number| number.parse::<usize>().ok())
+        .map_or(0, |number| number + 1)
+}
+
+fn read_rule(file: &PolicyFile, position: usize, policy: &Policy) -> Result<Rule, PolicyFaultKind> {
+    let id = match policy.annotation("id") {
+        Some(id) if id.is_empty() || id.starts_with("builtin:") => return Err(PolicyFaultKind::BadId(id.to_owned())),
+        Some(id) => id.to_owned(),
+        None => format!("{}:{position}", file.name),
+    };
+    let effect = match (policy.effect(), policy.annotation("require")) {
+        (Effect::Permit, None) => RuleEffect::Permit,
+        (Effect::Permit, Some("approval")) => RuleEffect::PermitWithApproval,
+        (Effect::Permit, Some(other)) => return Err(PolicyFaultKind::UnknownRequirement(other.to_owned())),
+        (Effect::Forbid, None) => RuleEffect::Forbid,
+        (Effect::Forbid, Some(_)) => return Err(PolicyFaultKind::RequirementOnForbid),
+    };
+    let policy = policy.new_id(PolicyId::new(&id));
+    let set = PolicySet::from_policies([policy.clone()]).map_err(|error| PolicyFaultKind::Syntax(error.to_string()))?;
+    let json = policy.to_json().ok();
+    Ok(Rule {
+        id: id.into(),
+        effect,
+        principal: policy.principal_constraint(),
+        action: policy.action_constraint(),
+        resource: policy.resource_constraint(),
+        condition: condition(&policy, json.as_ref()),
+        resource_use: json.as_ref().map_or(ResourceUse::Identity, ResourceUse::of_policy),
+        named: policy.entity_literals(),
+        set,
+        policy,
+    })
+}
+
+fn condition(policy: &Policy, json: Option<&serde_json::Value>) -> Condition {
+    if !policy.has_non_scope_constraint() {
+        return Condition::None;
+    }
+    // What cannot be looked into may read anything.
+    match json.map_or_else(Reads::everything, Reads::of_policy) {
+        reads if reads.is_nothing() => Condition::ContextFree,
+        reads => Condition::Contextual(reads),
+    }
+}
+
+fn syntax_faults(file: &PolicyFile, errors: &ParseErrors) -> Vec<PolicyFault> {
+    let fault = |error: &cedar_policy::ParseError| {
+        let offset = error
+            .labels()
+            .and_then(|mut labels| labels.next())
+            .map(|label| label.offset());
+        let place = offset.map_or(Place::File, |offset| line_and_column(&file.text, offset));
+        let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+        PolicyFault {
+            file: file.name.clone(),
+            place,
+            kind: PolicyFaultKind::Syntax(format!("{error}{help}")),
+        }
+    };
+    errors.iter().map(fault).collect()
+}
+
+fn line_and_column(text: &str, offset: usize) -> Place {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    Place::Line { line, column }
+}
+
+fn hash(files: &[PolicyFile]) -> Digest {
+    let mut files: Vec<&PolicyFile> = files.iter().collect();
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut framed = Vec::new();
+    for file in files {
+        for part in [&file.name, &file.text] {
+            framed.extend_from_slice(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            framed.extend_from_slice(part.as_bytes());
+        }
+    }
+    Digest::of(&framed)
+}
+
+#[cfg(test)]
+mod tests;

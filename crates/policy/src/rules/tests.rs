@@ -1,0 +1,241 @@
+use super::*;
+use crate::tests::{rules, town};
+
+fn faults(files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<PolicyFile> = files
+        .iter()
+        .map(|(name, text)| PolicyFile {
+            name: (*name).to_owned(),
+            text: (*text).to_owned(),
+        })
+        .collect();
+    let faults = Rules::load(&files).expect_err("faults");
+    faults.iter().map(ToString::to_string).collect()
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    rules(text)
+        .check_types(&town())
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn ids_come_from_the_annotation_or_from_file_and_position() {
+    let rules = rules(
+        "permit(principal,action,resource);\n@id(\"b\") forbid(principal,action,resource);\n@id(\"a\")\npermit(principal,action,resource);permit(principal,action,resource);",
+    );
+    let ids: Vec<&str> = rules.ids().map(|id| &**id).collect();
+    assert_eq!(ids, ["a", "b", "rules.cedar:1", "rules.cedar:4"]);
+}
+
+// R103, R119
+#[test]
+fn every_fault_of_every_file_is_told_with_its_place() {
+    let permit = "permit(principal,action,resource);";
+    assert_eq!(
+        faults(&[
+            (
+                "a.cedar",
+                &format!("@id(\"x\"){permit} @id(\"builtin:y\"){permit} @id(\"\"){permit} @require(\"luck\"){permit}")
+            ),
+            (
+                "b.cedar",
+                &format!("@id(\"x\"){permit} @require(\"approval\") forbid(principal,action,resource);")
+            ),
+            ("c.cedar", "permit(principal == ?principal, action, resource);"),
+        ]),
+        [
+            "a.cedar, policy 2: the id `builtin:y` is empty or begins with `builtin:`",
+            "a.cedar, policy 3: the id `` is empty or begins with `builtin:`",
+            "a.cedar, policy 4: `@require(\"luck\")` is unknown; `@require(\"approval\")` is what there is",
+            "b.cedar, policy 1: the id `x` is used by more than one policy",
+            "b.cedar, policy 2: `@require` is for permits; a forbid needs no approval",
+            "c.cedar: policy templates are not supported",
+        ]
+    );
+    let syntax = faults(&[(
+        "d.cedar",
+        "permit(principal,action,resource);\n  permit(principal action, resource);",
+    )]);
+    assert!(
+        syntax[0].starts_with("d.cedar:2:20: unexpected token `action`"),
+        "{syntax:?}"
+    );
+}
+
+#[test]
+fn the_hash_is_of_the_whole_set_and_of_nothing_else() {
+    let file = |name: &str, text: &str| PolicyFile {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    let hash = |files: &[PolicyFile]| Rules::load(files).expect("no faults").hash();
+    let (one, two) = (
+        file("a", "permit(principal,action,resource);"),
+        file("b", "forbid(principal,action,resource);"),
+    );
+    assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
+    assert_ne!(hash(&[one.clone(), two.clone()]), hash(std::slice::from_ref(&one)));
+    assert_ne!(hash(&[file("a", "")]), hash(&[file("b", "")]));
+}
+
+#[test]
+fn a_rule_reads_what_it_names_and_nothing_else() {
+    let reads = |condition: &str| {
+        let rules = rules(&format!("permit(principal,action,resource) when {{ {condition} }};"));
+        match &rules.rule(0).expect("one rule").condition {
+            Condition::Contextual(reads) => reads.clone(),
+            Condition::None | Condition::ContextFree => Reads::default(),
+        }
+    };
+    let members = |names: &[&str]| Reads {
+        arguments: ArgumentsRead::Members(names.iter().map(|&name| name.to_owned()).collect()),
+        ..Reads::default()
+    };
+    let whole = Reads {
+        arguments: ArgumentsRead::Whole,
+        ..Reads::default()
+    };
+    for (condition, expected) in [
+        ("resource.risk == \"low\"", Reads::default()),
+        ("context.args.path like \"/a/*\"", members(&["path"])),
+        (
+            "context.args has path && context.args.mode.deep == 1",
+            members(&["mode", "path"]),
+        ),
+        ("context has args.path.deeper", members(&["path"])),
+        ("context.args[\"odd name\"] == 1", members(&["odd name"])),
+        ("context has args", whole.clone()),
+        ("context.args == {a: 1}", whole.clone()),
+        ("[context.args].contains({})", whole),
+        (
+            "context.session.labels.contains(\"x\")",
+            Reads {
+                session: true,
+                ..Reads::default()
+            },
+        ),
+        (
+            "context.incident.active",
+            Reads {
+                incident: true,
+                ..Reads::default()
+            },
+        ),
+        (
+            "context.source.address.isLoopback()",
+            Reads {
+                source: true,
+                ..Reads::default()
+            },
+        ),
+        ("context == {}", Reads::everything()),
+        ("(if true then context else context) has args", Reads::everything()),
+        ("context has nothing", Reads::default()),
+        ("{Var: \"context\"} == {Var: \"context\"}", Reads::default()),
+    ] {
+        assert_eq!(reads(condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn typos_are_found() {
+    for (text, expected) in [
+        (
+            "permit(principal, action, resource is Tool) when { resource.rsk == \"low\" };",
+            "attribute `rsk`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { context.args.n > resource.rsk };",
+            "attribute `rsk`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { context.args has a && context.args.a == \"x\" || resource.rsk == \"low\" };",
+            "attribute `rsk`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { (if context.args.x then context.args.y else resource.rsk) == 3 };",
+            "attribute `rsk`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { [resource.rsk, context.args.x].contains(1) };",
+            "attribute `rsk`",
+        ),
+        (
+            "permit(principal is Usr, action, resource);",
+            "unrecognized entity type `Usr`",
+        ),
+        (
+            "permit(principal in Gruop::\"dev\", action, resource);",
+            "unrecognized entity type `Gruop`",
+        ),
+        (
+            "permit(principal, action == Action::\"tools/cal\", resource);",
+            "unrecognized action `Action::\"tools/cal\"`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { resource.readOnlyHint };",
+            "unable to guarantee safety of access to optional attribute `readOnlyHint`",
+        ),
+        (
+            "permit(principal, action, resource) when { context.sesion.labels.contains(\"x\") };",
+            "attribute `sesion`",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { resource.risk > 3 };",
+            "unexpected type",
+        ),
+        (
+            "permit(principal, action, resource is Tool) when { resource.risk == \"hgih\" };",
+            "`resource.risk` is never \"hgih\"; it is one of low, medium, high, critical",
+        ),
+        (
+            "permit(principal, action, resource in Server::\"flies\");",
+            "no server `flies` is configured",
+        ),
+        (
+            "permit(principal, action, resource == Tool::\"files/raed\");",
+            "server `files` offers no tool `raed`",
+        ),
+        (
+            "permit(principal, action, resource == Tool::\"read\");",
+            "`read` is not a tool's id",
+        ),
+    ] {
+        let warnings = warnings(&format!("@id(\"p\") {text}"));
+        assert!(
+            warnings.iter().any(|warning| warning.contains(expected)),
+            "{text}\n{warnings:#?}"
+        );
+    }
+}
+
+#[test]
+fn sound_policies_raise_no_warning() {
+    let text = r#"
+        @id("dev-reads")
+        permit (principal in Group::"dev", action == Action::"tools/call", resource in Server::"files")
+        when { resource.risk == "low" && context.args has path && context.args.path like "/srv/agents/files/*" };
+        @id("deploy-needs-a-human") @require("approval")
+        permit (principal == Agent::"ci-bot", action == Action::"tools/call", resource == Tool::"files/write");
+        @id("no-writes-after-untrusted")
+        forbid (principal, action == Action::"tools/call", resource)
+        when { resource.risk != "low" && context.session.labels.contains("untrusted") };
+        @id("claims") permit (principal, action == Action::"tools/call", resource)
+        when { principal has claims.org && principal.claims.org == "acme" && ["a", "b"].contains(principal.claims.team) };
+        @id("arguments") permit (principal, action == Action::"tools/call", resource)
+        when { context.args.n + 1 < 5 && context.args.tags.containsAny(["a"]) && !context.args.dry
+               && ip(context.args.address).isInRange(ip("10.0.0.0/8")) && context.args.price.lessThan(decimal("9.5"))
+               && context.args.list == [] && context.args.nested.deep is User && context has args.x.y }
+        unless { context.args.force };
+        @id("source") permit (principal, action, resource)
+        when { context.source.address.isInRange(ip("10.0.0.0/8")) && context.source.authn == "mtls" && !context.incident.active };
+        @id("hints") permit (principal, action == Action::"tools/call", resource)
+        when { resource has readOnlyHint && resource.readOnlyHint == context.args.confirm && resource.tier == "none" };
+        @id("others") permit (principal, action == Action::"resources/read", resource in Server::"web");
+        @id("not-yet-discovered") permit (principal, action, resource in Server::"lab");
+    "#;
+    assert_eq!(warnings(text), Vec::<String>::new());
+}

@@ -1,0 +1,150 @@
+//! The room from outside: discover, approve, list, resolve, decide, spend.
+
+#![expect(clippy::expect_used, reason = "a test whose setting cannot be built has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+
+use portreeve_policy::{
+    CallFacts, Caller, Decision, Discovery, Inventory, InventoryStore, LimitRules, Limits, PolicyFile, Rules,
+    ServerFacts, Snapshot, StoreError, StoredServer, approve, merge,
+};
+use vocabulary::json::Value;
+use vocabulary::{ActorType, Authn, Digest, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical};
+
+/// A store that keeps everything in memory: the port is small enough to be one.
+#[derive(Default)]
+struct Shelf(Mutex<BTreeMap<ServerId, StoredServer>>);
+
+impl InventoryStore for Shelf {
+    fn load(&self) -> Result<Vec<StoredServer>, StoreError> {
+        Ok(self.0.lock().expect("one thread").values().cloned().collect())
+    }
+
+    fn save(&self, server: &StoredServer) -> Result<(), StoreError> {
+        self.0
+            .lock()
+            .expect("one thread")
+            .insert(server.id.clone(), server.clone());
+        Ok(())
+    }
+}
+
+fn facts() -> ServerFacts {
+    ServerFacts {
+        id: ServerId::parse("lab").expect("an id"),
+        trust: Trust::Unknown,
+        tools: BTreeMap::new(),
+    }
+}
+
+fn discovery() -> Discovery {
+    let definition = br#"{"name":"probe","inputSchema":{"type":"object"}}"#;
+    Discovery {
+        server: facts().id,
+        instructions: None,
+        definitions: vec![definition.as_slice().into()],
+    }
+}
+
+fn someone() -> Arc<Principal> {
+    Arc::new(Principal {
+        sub: "ann".to_owned(),
+        actor_type: ActorType::User,
+        client_id: None,
+        org_id: None,
+        issuer: "https://idp.example".to_owned(),
+        authn: Authn::Jwt,
+        act: Vec::new(),
+        run: None,
+        groups: BTreeSet::from(["dev".to_owned()]),
+        claims: BTreeMap::new(),
+        servers: ServerScope::Every,
+    })
+}
+
+fn snapshot(shelf: &Shelf, text: &str, epoch: u64) -> Snapshot {
+    let file = PolicyFile {
+        name: "dev.cedar".to_owned(),
+        text: text.to_owned(),
+    };
+    let rules = Rules::load(&[file]).expect("no faults");
+    Snapshot::build(
+        Inventory::assemble(&[facts()], &shelf.load().expect("a shelf")),
+        Arc::new(rules),
+        epoch,
+    )
+}
+
+fn code(snapshot: &Snapshot, caller: &Caller) -> Result<(), ReasonCode> {
+    snapshot
+        .resolve(caller, &facts().id, "probe")
+        .map(drop)
+        .map_err(|unknown| unknown.code)
+}
+
+// R099, R102, R112, R113, R120
+#[test]
+fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
+    let shelf = Shelf::default();
+    let mut stored = merge(None, discovery(), &facts(), Timestamp::from_micros(0)).stored;
+    shelf.save(&stored).expect("a shelf");
+    let who = someone();
+    let dev =
+        r#"@id("dev") permit(principal in Group::"dev", action == Action::"tools/call", resource in Server::"lab");"#;
+
+    let first = snapshot(&shelf, dev, 1);
+    assert_eq!(code(&first, &first.caller(&who)), Err(ReasonCode::DenyToolQuarantined));
+    assert!(first.visible(&first.caller(&who), None).is_empty());
+
+    approve(&mut stored, "probe").expect("offered");
+    shelf.save(&stored).expect("a shelf");
+    let second = snapshot(&shelf, "", 2);
+    assert_eq!(code(&second, &second.caller(&who)), Err(ReasonCode::DenyNoMatchingRule));
+
+    let third = snapshot(&shelf, dev, 3);
+    let caller = third.caller(&who);
+    assert_eq!(third.visible(&caller, None).len(), 1);
+    let known = third.resolve(&caller, &facts().id, "probe").expect("known");
+    let arguments = Value::Object(Vec::new());
+    let args_hash: Digest = canonical::digest(&arguments).0;
+    let call = CallFacts {
+        arguments: &arguments,
+        args_hash,
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    let Decision::Allow(permit, grounds) = third.decide(&caller, known, &call) else {
+        panic!("not allowed")
+    };
+    assert_eq!(
+        (&*grounds.policy_id, grounds.code),
+        ("dev", ReasonCode::AllowPolicyMatch)
+    );
+    assert_eq!(
+        permit.spend(args_hash, third.epoch()).expect("honoured").principal(),
+        &who
+    );
+}
+
+#[test]
+fn limits_count_by_principal_and_give_room_back() {
+    let limits = Limits::new(&LimitRules {
+        rate: Vec::new(),
+        per_principal: 1,
+        per_server: 9,
+    });
+    let shelf = Shelf::default();
+    shelf
+        .save(&merge(None, discovery(), &facts(), Timestamp::from_micros(0)).stored)
+        .expect("a shelf");
+    let inventory = Inventory::assemble(&[facts()], &shelf.load().expect("a shelf"));
+    let tool = &inventory.tools().first().expect("one tool").id;
+    let running = limits.admit(&someone(), tool).expect("room");
+    assert_eq!(
+        limits.admit(&someone(), tool).expect_err("full").code,
+        ReasonCode::DenyConcurrency
+    );
+    drop(running);
+    assert!(limits.clone().admit(&someone(), tool).is_ok());
+}
