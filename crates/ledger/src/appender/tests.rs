@@ -1,0 +1,162 @@
+//! What the appender does when the disk fails, and whom it lets wait.
+
+use serde_json::Value as Json;
+
+use super::*;
+use crate::open::{prepare, start};
+use crate::sample::{self, Folder};
+use crate::segment::LedgerReader;
+use crate::segment::tests::Faults;
+use crate::{Finding, Ledger, Settings, verify};
+
+fn open(folder: &Folder) -> (Ledger, Faults) {
+    let settings = Settings::new("gw/test");
+    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
+    let faults = tail.faults.clone();
+    (start(tail, scribe, settings).unwrap(), faults)
+}
+
+fn records(folder: &Folder) -> Vec<Json> {
+    let lines = LedgerReader::of_state(folder.path())
+        .lines_from(Position::START)
+        .unwrap();
+    lines
+        .map(|line| serde_json::from_slice(&line.unwrap().1).unwrap())
+        .collect()
+}
+
+async fn refuse(ledger: &Ledger) -> Result<crate::Receipt, LedgerDown> {
+    ledger
+        .append(&sample::arrival(), sample::refused(ReasonCode::DenyNoPermission), 10)
+        .await
+}
+
+// R226
+#[tokio::test]
+async fn a_full_disk_refuses_leaves_no_torn_line_and_the_log_goes_on_when_there_is_room() {
+    let folder = Folder::new();
+    let (ledger, faults) = open(&folder);
+    assert!(refuse(&ledger).await.is_ok());
+    for room in [0, 1, 700] {
+        faults.leave_room_for(room);
+        assert_eq!(refuse(&ledger).await.unwrap_err(), LedgerDown::Disk);
+        assert!(!ledger.is_healthy());
+        assert_eq!(records(&folder).len(), 1, "nothing of a refused record stays");
+    }
+    faults.leave_room_for(u64::MAX);
+    let receipt = refuse(&ledger).await.unwrap();
+    assert!(ledger.is_healthy());
+    assert_eq!((receipt.seq(), ledger.last_seq()), (3, 3));
+    let resumed = &records(&folder)[1];
+    assert_eq!(resumed["action"], "ledger.resume");
+    assert!(
+        resumed["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("3 answers were withheld")
+    );
+    ledger.shutdown();
+    let finding = verify(&LedgerReader::of_state(folder.path())).unwrap();
+    assert!(matches!(finding, Finding::Intact(intact) if intact.records == 3));
+}
+
+#[tokio::test]
+async fn the_log_finds_out_by_itself_that_there_is_room_again() {
+    let folder = Folder::new();
+    let (ledger, faults) = open(&folder);
+    faults.leave_room_for(0);
+    assert!(refuse(&ledger).await.is_err());
+    faults.leave_room_for(u64::MAX);
+    for _ in 0..300 {
+        if ledger.is_healthy() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(ledger.is_healthy());
+    assert_eq!(records(&folder).len(), 1);
+    ledger.shutdown();
+}
+
+// R226
+#[tokio::test]
+async fn a_call_whose_final_could_not_be_written_gets_one_that_says_its_answer_was_withheld() {
+    let folder = Folder::new();
+    let (ledger, faults) = open(&folder);
+    let arrival = sample::arrival();
+    let _ = ledger
+        .append_intent(&arrival, sample::intent(Risk::High))
+        .await
+        .unwrap();
+    faults.leave_room_for(100);
+    let called = sample::called(Risk::High, Status::Success, Some(true));
+    assert_eq!(ledger.append(&arrival, called, 99).await.unwrap_err(), LedgerDown::Disk);
+    faults.leave_room_for(u64::MAX);
+    let _ = refuse(&ledger).await.unwrap();
+    ledger.shutdown();
+    let owed = &records(&folder)[2];
+    assert_eq!(owed["receipt_id"], arrival.receipt_id.to_string());
+    assert_eq!(owed["phase"], "final");
+    assert_eq!(
+        (&owed["outcome"]["status"], &owed["outcome"]["executed"]),
+        (&"error".into(), &true.into())
+    );
+    assert_eq!(owed["outcome"]["size_bytes_out"], 0);
+    assert_eq!(owed["decision"]["reason_codes"][1], "DENY_RECEIPT_UNAVAILABLE");
+    let (_, opened) = Ledger::open(folder.path(), Settings::new("gw/test")).unwrap();
+    assert_eq!(opened.interrupted, 0);
+}
+
+#[test]
+fn who_waits_for_the_disk_is_as_the_table_says() {
+    let folder = Folder::new();
+    let settings = Settings::new("gw/test");
+    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
+    let health = Arc::new(Health {
+        written: true.into(),
+        synced: true.into(),
+        last_seq: 0.into(),
+    });
+    let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
+    let (_queue, inbox) = std::sync::mpsc::sync_channel(1);
+    let mut appender = Appender {
+        queue: inbox,
+        tail,
+        scribe,
+        syncer,
+        health,
+        durability: Durability::Writes,
+        segment_bytes: settings.segment_bytes,
+        floods: Floods::default(),
+        open: HashMap::new(),
+        outage: None,
+    };
+    let last = |ending| {
+        Entry::Final(Box::new(Final {
+            arrival: sample::arrival(),
+            ending,
+            size_bytes_out: 0,
+            count: 1,
+        }))
+    };
+    let intent = |risk| Entry::Intent(Box::new((sample::arrival(), sample::intent(risk))));
+    let note = || Note::done("token.create", "admin", None, "");
+    let entries = [
+        (last(sample::called(Risk::Low, Status::Success, Some(true))), false),
+        (last(sample::called(Risk::Medium, Status::Success, Some(true))), true),
+        (last(sample::called(Risk::Critical, Status::Timeout, None)), true),
+        (last(sample::refused(ReasonCode::DenyNoPermission)), false),
+        (last(sample::answered()), false),
+        (intent(Risk::Medium), true),
+        (Entry::Event(Event::Admin(note())), true),
+        (Entry::Event(Event::Inventory(note())), false),
+    ];
+    for (place, (entry, waits)) in entries.iter().enumerate() {
+        appender.durability = Durability::Writes;
+        assert_eq!(appender.waits_for_disk(entry), *waits, "{place}");
+        appender.durability = Durability::Always;
+        assert!(appender.waits_for_disk(entry));
+        appender.durability = Durability::Interval;
+        assert!(!appender.waits_for_disk(entry));
+    }
+}

@@ -1,0 +1,204 @@
+//! Folds floods: past 100 refusals of one kind from one address in a second, the rest of that second shares a record.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vocabulary::{Principal, ReasonCode};
+
+use crate::append::{Entry, Final, Replies, Reply, Submission};
+use crate::{Ending, MessageFacts, Verdict};
+
+/// Refusals of one kind that get a record each, per second.
+const ALONE: u32 = 100;
+const WINDOW: Duration = Duration::from_secs(1);
+/// Kinds watched at once. Refusals of further kinds get a record each.
+const MOST_KINDS: usize = 8192;
+/// Answers held back at once, over all kinds; past it everything held is released early.
+const MOST_HELD: usize = 8192;
+
+/// What makes two refusals alike.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    address: IpAddr,
+    reason_codes: Vec<ReasonCode>,
+    policy_id: Option<Arc<str>>,
+    who: Option<Arc<Principal>>,
+    method: Option<String>,
+    server_id: Option<String>,
+    tool_name: Option<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct Floods {
+    kinds: HashMap<Kind, Flood>,
+    /// When each kind's second ends. All seconds are equally long, so the first to begin is the first to end.
+    ends: VecDeque<(Instant, Kind)>,
+    held: usize,
+}
+
+struct Flood {
+    seen: u32,
+    held: Option<(Box<Final>, Vec<Reply>)>,
+}
+
+impl Floods {
+    /// Takes a refusal past its kind's hundred into keeping; gives everything else back to be written.
+    pub(crate) fn sift(&mut self, submission: Submission, now: Instant) -> Option<Submission> {
+        let Submission {
+            entry: Entry::Final(entry),
+            replies,
+        } = submission
+        else {
+            return Some(submission);
+        };
+        let alone = |entry, replies| {
+            Some(Submission {
+                entry: Entry::Final(entry),
+                replies,
+            })
+        };
+        let Some(kind) = Kind::of(&entry) else {
+            return alone(entry, replies);
+        };
+        let Some(flood) = self.kinds.get_mut(&kind) else {
+            if self.kinds.len() < MOST_KINDS {
+                self.ends.push_back((now + WINDOW, kind.clone()));
+                self.kinds.insert(kind, Flood { seen: 1, held: None });
+            }
+            return alone(entry, replies);
+        };
+        if flood.seen < ALONE {
+            flood.seen += 1;
+            return alone(entry, replies);
+        }
+        self.held += 1;
+        match &mut flood.held {
+            Some((shared, waiting)) => {
+                shared.absorb(&entry);
+                waiting.extend(replies.into_each());
+            }
+            None => flood.held = Some((entry, replies.into_each())),
+        }
+        None
+    }
+
+    /// Moves what has been held long enough, or is too much to hold, to `out`.
+    pub(crate) fn release(&mut self, now: Instant, out: &mut Vec<Submission>) {
+        let all = self.held >= MOST_HELD;
+        if all {
+            let held = self.kinds.values_mut().filter_map(|flood| flood.held.take());
+            out.extend(held.map(shared_submission));
+            self.held = 0;
+        }
+        while let Some((_, kind)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
+            if let Some((shared, waiting)) = self.kinds.remove(&kind).and_then(|flood| flood.held) {
+                self.held = self.held.saturating_sub(waiting.len());
+                out.push(shared_submission((shared, waiting)));
+            }
+        }
+    }
+
+    /// Moves everything held to `out`.
+    pub(crate) fn release_all(&mut self, out: &mut Vec<Submission>) {
+        let held = self.kinds.drain().filter_map(|(_, flood)| flood.held);
+        out.extend(held.map(shared_submission));
+        self.ends.clear();
+        self.held = 0;
+    }
+
+    /// When [`Floods::release`] has something to do next.
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        self.ends.front().filter(|_| self.held > 0).map(|(end, _)| *end)
+    }
+}
+
+impl Kind {
+    /// The kind of a refusal; `None` for what was not refused.
+    fn of(entry: &Final) -> Option<Self> {
+        let nothing_read = |reason: &ReasonCode| Self {
+            address: entry.arrival.address,
+            reason_codes: vec![*reason],
+            policy_id: None,
+            who: None,
+            method: None,
+            server_id: None,
+            tool_name: None,
+        };
+        match &entry.ending {
+            Ending::Unidentified { reason } => Some(nothing_read(reason)),
+            Ending::Unreadable { who, reason, server_id } => Some(Self {
+                who: Some(Arc::clone(who)),
+                server_id: server_id.clone(),
+                ..nothing_read(reason)
+            }),
+            Ending::Refused { who, message, decision } if decision.result == Verdict::Deny => Some(Self {
+                address: entry.arrival.address,
+                reason_codes: decision.reason_codes.clone(),
+                policy_id: Some(Arc::clone(&decision.policy_id)),
+                who: Some(Arc::clone(who)),
+                method: Some(message.method.clone()),
+                server_id: message.server_id.clone(),
+                tool_name: message.tool_name.clone(),
+            }),
+            Ending::Refused { .. } | Ending::Answered { .. } | Ending::Called { .. } => None,
+        }
+    }
+}
+
+impl Final {
+    /// Counts one more refusal of this kind: sizes add up, and what differs between them is no longer stated.
+    fn absorb(&mut self, other: &Self) {
+        self.count += other.count;
+        self.arrival.size_bytes_in = self.arrival.size_bytes_in.saturating_add(other.arrival.size_bytes_in);
+        self.size_bytes_out = self.size_bytes_out.saturating_add(other.size_bytes_out);
+        if let (Some(ours), Some(theirs)) = (self.refused_message(), other.ending.refused_message()) {
+            if (ours.args_hash, ours.args_canon) != (theirs.args_hash, theirs.args_canon) {
+                ours.args_hash = None;
+                ours.args_canon = None;
+            }
+            if ours.session != theirs.session {
+                ours.session = None;
+            }
+        }
+    }
+
+    fn refused_message(&mut self) -> Option<&mut MessageFacts> {
+        match &mut self.ending {
+            Ending::Refused { message, .. } => Some(message),
+            Ending::Unidentified { .. }
+            | Ending::Unreadable { .. }
+            | Ending::Answered { .. }
+            | Ending::Called { .. } => None,
+        }
+    }
+}
+
+impl Ending {
+    fn refused_message(&self) -> Option<&MessageFacts> {
+        match self {
+            Self::Refused { message, .. } => Some(message),
+            Self::Unidentified { .. } | Self::Unreadable { .. } | Self::Answered { .. } | Self::Called { .. } => None,
+        }
+    }
+}
+
+impl Replies {
+    fn into_each(self) -> Vec<Reply> {
+        match self {
+            Self::One(reply) => vec![reply],
+            Self::Many(replies) => replies,
+        }
+    }
+}
+
+fn shared_submission((shared, waiting): (Box<Final>, Vec<Reply>)) -> Submission {
+    Submission {
+        entry: Entry::Final(shared),
+        replies: Replies::Many(waiting),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Remembers every ending: one record per request in a hash-chained log of canonical JSON lines,
+//! written before the answer is released. A [`Receipt`] is the proof that the record was written;
+//! nothing outside this crate can make one. [`verify`] and [`LedgerReader`] work on the files alone.
+
+mod append;
+mod appender;
+mod chain;
+mod ending;
+mod event;
+mod flood;
+mod interrupted;
+mod open;
+mod receipt;
+mod record;
+mod segment;
+mod sync;
+mod verify;
+
+#[cfg(test)]
+mod sample;
+
+pub use append::{Durability, Ledger, LedgerDown, Settings};
+pub use ending::{
+    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
+    TokenSource, Verdict,
+};
+pub use event::{Event, Note};
+pub use open::{OpenError, Opened, stored_origin};
+pub use receipt::{EventReceipt, IntentReceipt, Receipt};
+pub use segment::{LedgerReader, Lines, Position, Span};
+pub use verify::{Break, BreakKind, Finding, Intact, verify};

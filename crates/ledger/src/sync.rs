@@ -1,0 +1,193 @@
+//! Brings records to the disk beside the appender, so that those who need not wait for it do not.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::LedgerDown;
+use crate::append::{Health, Replies};
+use crate::receipt::Written;
+
+/// The appender's end of the sync thread.
+pub(crate) struct Syncer {
+    requests: Sender<Request>,
+    dirty: Arc<AtomicBool>,
+}
+
+/// Somebody who waits for the disk.
+pub(crate) struct Waiter {
+    pub(crate) replies: Replies,
+    pub(crate) written: Written,
+}
+
+struct Request {
+    file: Arc<File>,
+    /// Empty: nobody waits, the commit interval is soon enough.
+    waiters: Vec<Waiter>,
+}
+
+impl Syncer {
+    pub(crate) fn start(interval: Duration, health: Arc<Health>) -> io::Result<(Self, JoinHandle<()>)> {
+        let (requests, inbox) = channel();
+        let dirty = Arc::new(AtomicBool::new(false));
+        let thread = Thread {
+            inbox,
+            dirty: Arc::clone(&dirty),
+            interval,
+            health,
+            files: Vec::new(),
+            unsynced: false,
+        };
+        let handle = Builder::new()
+            .name("ledger-sync".to_owned())
+            .spawn(move || thread.run())?;
+        Ok((Self { requests, dirty }, handle))
+    }
+
+    /// Answers `waiters` once what was written to `file` so far is on disk; syncs within the interval if there are none.
+    pub(crate) fn ask(&self, file: &Arc<File>, waiters: Vec<Waiter>) {
+        // Without waiters one request is enough until the thread has taken it up.
+        if !waiters.is_empty() || !self.dirty.swap(true, Ordering::AcqRel) {
+            let request = Request {
+                file: Arc::clone(file),
+                waiters,
+            };
+            if let Err(lost) = self.requests.send(request) {
+                lost.0
+                    .waiters
+                    .into_iter()
+                    .for_each(|waiter| waiter.replies.send(Err(LedgerDown::Stopped)));
+            }
+        }
+    }
+
+    /// A new file is written from here on; the old one is on disk.
+    pub(crate) fn changed_file(&self) {
+        self.dirty.store(false, Ordering::Release);
+    }
+}
+
+struct Thread {
+    inbox: Receiver<Request>,
+    dirty: Arc<AtomicBool>,
+    interval: Duration,
+    health: Arc<Health>,
+    files: Vec<Arc<File>>,
+    /// The last sync failed, and is tried again.
+    unsynced: bool,
+}
+
+impl Thread {
+    fn run(mut self) {
+        const RETRY: Duration = Duration::from_secs(1);
+        let mut waiters = Vec::new();
+        loop {
+            let first = if self.unsynced {
+                self.inbox.recv_timeout(RETRY)
+            } else {
+                self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match first {
+                Ok(request) => self.gather(request, &mut waiters),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Before the sync: what is written from here on asks again.
+            self.dirty.store(false, Ordering::Release);
+            let answer = self.sync();
+            for waiter in waiters.drain(..) {
+                waiter.replies.send(answer.map(|()| waiter.written));
+            }
+        }
+    }
+
+    /// Takes in what has been asked; without a waiter, what is asked within the interval too.
+    fn gather(&mut self, first: Request, waiters: &mut Vec<Waiter>) {
+        let until = Instant::now() + self.interval;
+        self.take(first, waiters);
+        while waiters.is_empty() {
+            match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(request) => self.take(request, waiters),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        while let Ok(request) = self.inbox.try_recv() {
+            self.take(request, waiters);
+        }
+    }
+
+    fn take(&mut self, request: Request, waiters: &mut Vec<Waiter>) {
+        if !self.files.iter().any(|file| Arc::ptr_eq(file, &request.file)) {
+            self.files.push(request.file);
+        }
+        waiters.extend(request.waiters);
+    }
+
+    fn sync(&mut self) -> Result<(), LedgerDown> {
+        let result = self.files.iter().try_for_each(|file| file.sync_data());
+        if let Err(error) = &result
+            && !self.unsynced
+        {
+            tracing::error!(%error, "the ledger cannot bring its records to the disk; calls that need it are refused");
+        }
+        self.unsynced = result.is_err();
+        self.health.synced.store(result.is_ok(), Ordering::Release);
+        if result.is_ok() {
+            self.files.clear();
+        }
+        result.map_err(|_| LedgerDown::Disk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::AtomicU64;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn waiter() -> (Waiter, oneshot::Receiver<Result<Written, LedgerDown>>) {
+        let (reply, answer) = oneshot::channel();
+        (
+            Waiter {
+                replies: Replies::One(reply),
+                written: Written { id: None, seq: 1 },
+            },
+            answer,
+        )
+    }
+
+    // R226
+    #[test]
+    fn whoever_waits_for_the_disk_is_refused_while_it_fails_and_served_when_it_works_again() {
+        let health = Arc::new(Health {
+            written: AtomicBool::new(true),
+            synced: AtomicBool::new(true),
+            last_seq: AtomicU64::new(0),
+        });
+        let (syncer, thread) = Syncer::start(Duration::from_millis(1), Arc::clone(&health)).unwrap();
+        // A device cannot be synced; an ordinary file can.
+        let device = Arc::new(File::open("/dev/null").unwrap());
+        let (first, refused) = waiter();
+        syncer.ask(&device, vec![first]);
+        assert_eq!(refused.blocking_recv().unwrap().err(), Some(LedgerDown::Disk));
+        assert!(!health.synced.load(Ordering::Acquire));
+        drop(syncer);
+        thread.join().unwrap();
+
+        let (syncer, thread) = Syncer::start(Duration::from_millis(1), Arc::clone(&health)).unwrap();
+        let file = Arc::new(File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap());
+        let (second, served) = waiter();
+        syncer.ask(&file, vec![second]);
+        assert_eq!(served.blocking_recv().unwrap().map(|written| written.seq), Ok(1));
+        assert!(health.synced.load(Ordering::Acquire));
+        drop(syncer);
+        thread.join().unwrap();
+    }
+}

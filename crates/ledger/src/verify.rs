@@ -1,0 +1,177 @@
+//! Offline verification: reads the files and nothing else, and names the first break.
+
+use std::fmt;
+use std::io;
+
+use vocabulary::json::{Limits, Value};
+use vocabulary::{Digest, canonical};
+
+use crate::chain::{Head, follow, seq_of};
+use crate::segment::{LedgerReader, Position, Span};
+
+/// What verification found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// Every record is as it was written, and in its place.
+    Intact(Intact),
+    /// The first place where that is not so.
+    Broken(Break),
+}
+
+/// A log that verifies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Intact {
+    /// How many records it has.
+    pub records: u64,
+    /// The place of the newest; 0 in an empty log.
+    pub last_seq: u64,
+    /// The newest record's hash. A log that was cut short verifies too: compare this with one noted earlier.
+    pub last_hash: Option<Digest>,
+}
+
+/// Where a log is broken, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Break {
+    /// Where the line begins.
+    pub position: Position,
+    /// The place the record claims, where it can be read.
+    pub seq: Option<u64>,
+    /// What is wrong.
+    pub kind: BreakKind,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BreakKind {
+    /// It is not a record in its canonical spelling.
+    Spelling,
+    /// Its hash is not the one it states.
+    RecordHash,
+    /// It does not follow the record before it.
+    PreviousHash,
+    /// A record is missing before it, or it stands twice.
+    Sequence,
+    /// It is older than the record before it.
+    Time,
+    /// It belongs to another log.
+    Log,
+    /// The last line is incomplete.
+    Incomplete,
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { segment, offset } = self.position;
+        match self.seq {
+            Some(seq) => write!(f, "record {seq} (segment {segment:08}, byte {offset}) {}", self.kind),
+            None => write!(f, "the record at segment {segment:08}, byte {offset} {}", self.kind),
+        }
+    }
+}
+
+impl fmt::Display for BreakKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spelling => "is not a record in canonical spelling",
+            Self::RecordHash => "does not have the hash it states",
+            Self::PreviousHash => "does not follow the record before it",
+            Self::Sequence => "is out of sequence",
+            Self::Time => "is older than the record before it",
+            Self::Log => "belongs to another log",
+            Self::Incomplete => "is incomplete",
+        })
+    }
+}
+
+/// Checks every record: canonical spelling, hash, link to the one before, sequence, time, and the log's name.
+///
+/// # Errors
+/// When the files cannot be read.
+pub fn verify(reader: &LedgerReader) -> io::Result<Finding> {
+    let mut lines = reader.lines_from(Position::START)?;
+    let mut walk = Walk {
+        head: None,
+        origin: None,
+        records: 0,
+    };
+    let mut line = Vec::new();
+    let mut ends: Vec<Span> = Vec::new();
+    while let Some(span) = lines.read_into(&mut line)? {
+        if let Err(kind) = walk.step(span, &line) {
+            return Ok(Finding::Broken(Break {
+                position: span.position,
+                seq: seq_of(&line),
+                kind,
+            }));
+        }
+        match ends.last_mut() {
+            Some(last) if last.position.segment == span.position.segment => *last = span,
+            Some(_) | None => ends.push(span),
+        }
+    }
+    if let Some(position) = leftover(reader, &ends)? {
+        return Ok(Finding::Broken(Break {
+            position,
+            seq: None,
+            kind: BreakKind::Incomplete,
+        }));
+    }
+    Ok(Finding::Intact(Intact {
+        records: walk.records,
+        last_seq: walk.head.map_or(0, |head| head.seq),
+        last_hash: walk.head.map(|head| head.hash),
+    }))
+}
+
+struct Walk {
+    head: Option<Head>,
+    origin: Option<String>,
+    records: u64,
+}
+
+impl Walk {
+    fn step(&mut self, span: Span, line: &[u8]) -> Result<(), BreakKind> {
+        let limits = Limits {
+            max_bytes: usize::MAX,
+            max_depth: 64,
+            max_string: usize::MAX,
+            max_items: usize::MAX,
+        };
+        let record = Value::parse(line, &limits).map_err(|_| BreakKind::Spelling)?;
+        let mut spelled = Vec::with_capacity(line.len());
+        canonical::write(&record, &mut spelled);
+        if spelled != line {
+            return Err(BreakKind::Spelling);
+        }
+        let log = record
+            .member("log")
+            .and_then(Value::as_str)
+            .ok_or(BreakKind::Spelling)?;
+        if self.origin.as_deref().is_some_and(|origin| origin != log) {
+            return Err(BreakKind::Log);
+        }
+        if self.origin.is_none() {
+            self.origin = Some(log.to_owned());
+            if span.position.segment == 1 {
+                self.head = Some(Head::of_origin(log));
+            }
+        }
+        self.head = Some(follow(line, self.head.as_ref())?);
+        self.records += 1;
+        Ok(())
+    }
+}
+
+/// Where bytes follow the last complete line of a segment.
+fn leftover(reader: &LedgerReader, ends: &[Span]) -> io::Result<Option<Position>> {
+    for segment in reader.segments()? {
+        let last = ends.iter().find(|span| span.position.segment == segment);
+        let offset = last.map_or(0, |span| span.position.offset + span.length + 1);
+        // A log that is being written may have grown by whole lines since.
+        let grown = reader.lines_from(Position { segment, offset })?.next().is_some();
+        if std::fs::metadata(reader.path(segment))?.len() > offset && !grown {
+            return Ok(Some(Position { segment, offset }));
+        }
+    }
+    Ok(None)
+}
