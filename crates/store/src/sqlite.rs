@@ -1,0 +1,153 @@
+//! The SQLite files: opened privately, in WAL mode, brought up to date by numbered migrations.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use vocabulary::{Digest, Timestamp};
+
+pub(crate) mod activity;
+pub(crate) mod inventory;
+pub(crate) mod tokens;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFault {
+    /// The file cannot be made or opened.
+    #[error("a file of the store cannot be opened")]
+    File(#[source] io::Error),
+    /// SQLite refused.
+    #[error("the store's database failed")]
+    Database(#[from] rusqlite::Error),
+    /// The file was written by a newer release.
+    #[error("the store is at version {found}, this release knows {known}; use the newer release")]
+    Newer {
+        /// The version of the file.
+        found: usize,
+        /// The newest version known here.
+        known: usize,
+    },
+    /// A row does not hold what this program writes.
+    #[error("a row of `{table}` in the store is damaged")]
+    Damaged {
+        /// The table.
+        table: &'static str,
+    },
+    /// The ledger's files cannot be read.
+    #[error("the ledger cannot be read")]
+    Ledger(#[source] io::Error),
+}
+
+/// Tokens and inventory of one state directory (`state.db`). Calls block.
+#[derive(Debug)]
+pub struct Store {
+    connection: Mutex<Connection>,
+}
+
+impl Store {
+    /// Opens the store of a state directory, making or migrating it where needed.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is no database, or is newer than this release.
+    pub fn open(state: &Path) -> Result<Self, StoreFault> {
+        let connection = open_file(&state.join("state.db"), MIGRATIONS)?;
+        // What was acknowledged here (a revoked token, an approved tool) survives loss of power.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(Self {
+            connection: Mutex::new(connection),
+        })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a database file that only its owner can read, and applies the migrations it lacks.
+fn open_file(path: &Path, migrations: &[&str]) -> Result<Connection, StoreFault> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(StoreFault::File)?;
+    }
+    // SQLite gives the files beside it (`-wal`, `-shm`) the same mode.
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(StoreFault::File)?;
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    migrate(&mut connection, migrations)?;
+    Ok(connection)
+}
+
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreFault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = usize::try_from(version).unwrap_or(usize::MAX);
+    if found > migrations.len() {
+        return Err(StoreFault::Newer {
+            found,
+            known: migrations.len(),
+        });
+    }
+    for (number, migration) in (1i64..).zip(migrations).skip(found) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", number)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Numbered from 1; never edited, only added to.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE tokens (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        hash BLOB NOT NULL UNIQUE,
+        sub TEXT NOT NULL,
+        actor_type TEXT NOT NULL,
+        client_id TEXT,
+        org_id TEXT,
+        groups TEXT NOT NULL,
+        scope TEXT NOT NULL CHECK (scope IN ('every', 'only')),
+        servers TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        revoked INTEGER
+    ) STRICT;
+    CREATE TABLE servers (
+        id TEXT PRIMARY KEY,
+        discovered INTEGER,
+        instructions TEXT,
+        instructions_approved BLOB
+    ) STRICT;
+    CREATE TABLE tools (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        seen BLOB NOT NULL,
+        approved BLOB,
+        presence TEXT NOT NULL CHECK (presence IN ('offered', 'vanished')),
+        PRIMARY KEY (server, name)
+    ) STRICT;
+"];
+
+fn digest_of(bytes: &[u8]) -> Option<Digest> {
+    <[u8; 32]>::try_from(bytes).ok().map(Digest::from_bytes)
+}
+
+fn time_of(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}

@@ -1,0 +1,310 @@
+//! An index over the ledger's segments. It is filled from them and never asked for a record itself: lines are read
+//! from the segments, byte for byte. Deleted, damaged or grown stale, it is built anew.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ledger::{LedgerReader, Position, Span};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use vocabulary::{Digest, ReceiptId};
+
+use super::{StoreFault, open_file};
+
+pub(crate) mod filter;
+mod read;
+
+use filter::{Filter, Order};
+use read::Facts;
+
+/// Lines added to the index in one transaction.
+const BATCH: usize = 4096;
+
+/// The index of one state directory (`activity.db`). Calls block.
+#[derive(Debug)]
+pub struct Activity {
+    connection: Mutex<Connection>,
+    reader: LedgerReader,
+}
+
+/// A record as it stands in the ledger.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Its place in the log.
+    pub seq: u64,
+    /// The canonical JSON, without newline.
+    pub bytes: Vec<u8>,
+}
+
+/// What names one record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RecordKey {
+    /// A request's receipt: its final record, or its intent while there is none.
+    Receipt(ReceiptId),
+    /// A place in the log.
+    Seq(u64),
+}
+
+impl RecordKey {
+    /// Reads a receipt id or a sequence number.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        ReceiptId::parse(text)
+            .map(Self::Receipt)
+            .or_else(|| text.parse().ok().map(Self::Seq))
+    }
+}
+
+impl Activity {
+    /// Opens the index of a state directory. A file that is no database is replaced.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn open(state: &Path) -> Result<Self, StoreFault> {
+        let path = state.join("activity.db");
+        let connection = match open_file(&path, MIGRATIONS) {
+            Ok(connection) => connection,
+            Err(fault) if is_spoiled(&fault) => {
+                discard(&path).map_err(StoreFault::File)?;
+                open_file(&path, MIGRATIONS)?
+            }
+            Err(fault) => return Err(fault),
+        };
+        Ok(Self {
+            connection: Mutex::new(connection),
+            reader: LedgerReader::of_state(state),
+        })
+    }
+
+    /// Takes in what the ledger has written since the last time; says how many records that were.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read or the index cannot be written.
+    pub fn catch_up(&self) -> Result<u64, StoreFault> {
+        let mut connection = self.connection();
+        let mut added = 0;
+        loop {
+            let batch = add_batch(&mut connection, &self.reader)?;
+            added += batch as u64;
+            if batch < BATCH {
+                return Ok(added);
+            }
+        }
+    }
+
+    /// The records that pass the filter, after catching up.
+    ///
+    /// # Errors
+    /// When the index or the ledger cannot be read.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<Line>, StoreFault> {
+        self.catch_up()?;
+        let (condition, values) = filter.condition();
+        let order = match filter.order {
+            Order::NewestFirst => "DESC",
+            Order::OldestFirst => "ASC",
+        };
+        let query =
+            format!("SELECT seq, segment, offset, length FROM records {condition} ORDER BY seq {order} LIMIT ?");
+        let places = {
+            let connection = self.connection();
+            let mut statement = connection.prepare_cached(&query)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(values), read_place)?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        };
+        self.read(places)
+    }
+
+    /// One record, after catching up.
+    ///
+    /// # Errors
+    /// When the index or the ledger cannot be read.
+    pub fn show(&self, key: RecordKey) -> Result<Option<Line>, StoreFault> {
+        self.catch_up()?;
+        let place = {
+            let connection = self.connection();
+            let columns = "SELECT seq, segment, offset, length FROM records";
+            match key {
+                RecordKey::Receipt(id) => connection.query_row(
+                    &format!("{columns} WHERE receipt_id = ?1 ORDER BY rank DESC, seq DESC LIMIT 1"),
+                    [id.to_string()],
+                    read_place,
+                ),
+                RecordKey::Seq(seq) => match i64::try_from(seq) {
+                    Ok(seq) => connection.query_row(&format!("{columns} WHERE seq = ?1"), [seq], read_place),
+                    Err(_) => return Ok(None),
+                },
+            }
+            .optional()?
+        };
+        Ok(self.read(place)?.pop())
+    }
+
+    fn read(&self, places: impl IntoIterator<Item = (u64, Span)>) -> Result<Vec<Line>, StoreFault> {
+        let (seqs, spans): (Vec<u64>, Vec<Span>) = places.into_iter().unzip();
+        let lines = self.reader.read_lines(spans).map_err(StoreFault::Ledger)?;
+        Ok(seqs
+            .into_iter()
+            .zip(lines)
+            .filter_map(|(seq, bytes)| bytes.map(|bytes| Line { seq, bytes }))
+            .collect())
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds the next lines in one transaction; says how many.
+fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize, StoreFault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let start = resume(&transaction, reader)?;
+    let mut lines = reader.lines_from(start).map_err(StoreFault::Ledger)?;
+    let mut line = Vec::new();
+    let mut last = None;
+    let mut added = 0;
+    while added < BATCH {
+        let Some(span) = lines.read_into(&mut line).map_err(StoreFault::Ledger)? else {
+            break;
+        };
+        insert(&transaction, span, &line)?;
+        last = Some((span, Digest::of(&line)));
+        added += 1;
+    }
+    if let Some((span, hash)) = last {
+        transaction.execute(
+            "INSERT OR REPLACE INTO progress (id, segment, offset, length, hash) VALUES (1, ?1, ?2, ?3, ?4)",
+            params![
+                span.position.segment,
+                integer(span.position.offset)?,
+                integer(span.length)?,
+                hash.as_bytes().as_slice()
+            ],
+        )?;
+    }
+    transaction.commit()?;
+    Ok(added)
+}
+
+/// Where to go on. If the last line taken in is not where it was, the index is of another log and begins anew.
+fn resume(transaction: &Transaction<'_>, reader: &LedgerReader) -> Result<Position, StoreFault> {
+    let kept = transaction
+        .query_row("SELECT 0, segment, offset, length, hash FROM progress", [], |row| {
+            Ok((read_place(row)?.1, row.get::<_, Vec<u8>>(4)?))
+        })
+        .optional()?;
+    let Some((span, hash)) = kept else {
+        return Ok(Position::START);
+    };
+    let line = reader.read_line(span).map_err(StoreFault::Ledger)?;
+    if line.is_some_and(|line| Digest::of(&line).as_bytes().as_slice() == hash) {
+        let offset = span.position.offset + span.length + 1;
+        return Ok(Position {
+            offset,
+            ..span.position
+        });
+    }
+    transaction.execute_batch("DELETE FROM records; DELETE FROM progress;")?;
+    Ok(Position::START)
+}
+
+fn insert(transaction: &Transaction<'_>, span: Span, line: &[u8]) -> Result<(), StoreFault> {
+    // A line that cannot be read is `receipt verify`'s to report; it has no facts to be found by.
+    let Some(facts) = Facts::read(line) else { return Ok(()) };
+    let mut statement = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO records
+         (seq, segment, offset, length, ts, type, status, rank, receipt_id, server, tool, principal, session, run)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?;
+    statement.execute(params![
+        integer(facts.seq)?,
+        span.position.segment,
+        integer(span.position.offset)?,
+        integer(span.length)?,
+        facts.ts.as_micros(),
+        facts.kind,
+        facts.status,
+        facts.rank,
+        facts.receipt_id,
+        facts.server,
+        facts.tool,
+        facts.principal,
+        facts.session,
+        facts.run,
+    ])?;
+    Ok(())
+}
+
+fn read_place(row: &Row<'_>) -> rusqlite::Result<(u64, Span)> {
+    // INVARIANT: `integer` wrote these columns, so that none is negative.
+    let number = |index| row.get::<_, i64>(index).map(i64::unsigned_abs);
+    let position = Position {
+        segment: row.get(1)?,
+        offset: number(2)?,
+    };
+    Ok((
+        number(0)?,
+        Span {
+            position,
+            length: number(3)?,
+        },
+    ))
+}
+
+fn integer(number: u64) -> Result<i64, StoreFault> {
+    i64::try_from(number).map_err(|_| StoreFault::Damaged { table: "records" })
+}
+
+/// Whether the file is of no use and can be replaced: the ledger has everything that was in it.
+fn is_spoiled(fault: &StoreFault) -> bool {
+    match fault {
+        StoreFault::Database(error) => {
+            matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
+            )
+        }
+        StoreFault::Newer { .. } => true,
+        StoreFault::File(_) | StoreFault::Damaged { .. } | StoreFault::Ledger(_) => false,
+    }
+}
+
+fn discard(path: &Path) -> io::Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match fs::remove_file(PathBuf::from(name)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE records (
+        seq INTEGER PRIMARY KEY,
+        segment INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        ts INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        status TEXT,
+        rank INTEGER NOT NULL,
+        receipt_id TEXT,
+        server TEXT,
+        tool TEXT,
+        principal TEXT,
+        session TEXT,
+        run TEXT
+    ) STRICT;
+    CREATE INDEX records_by_receipt ON records (receipt_id) WHERE receipt_id IS NOT NULL;
+    CREATE TABLE progress (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        segment INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT;
+"];

@@ -1,0 +1,111 @@
+//! What was discovered of each server, definitions as the raw bytes the server sent.
+
+use std::sync::Arc;
+
+use policy::{InventoryStore, Presence, StoreError, StoredInstructions, StoredServer, StoredTool};
+use rusqlite::{Connection, Row, params};
+use vocabulary::{Digest, ServerId, Timestamp, ToolName};
+
+use super::{Store, StoreFault, digest_of, time_of};
+
+impl InventoryStore for Store {
+    fn load(&self) -> Result<Vec<StoredServer>, StoreError> {
+        load(&self.connection()).map_err(|fault| StoreError(Box::new(fault)))
+    }
+
+    fn save(&self, server: &StoredServer) -> Result<(), StoreError> {
+        save(&mut self.connection(), server).map_err(|fault| StoreError(Box::new(fault)))
+    }
+}
+
+fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
+    let mut servers =
+        connection.prepare("SELECT id, discovered, instructions, instructions_approved FROM servers ORDER BY id")?;
+    let mut tools = connection
+        .prepare("SELECT name, definition, seen, approved, presence FROM tools WHERE server = ?1 ORDER BY name")?;
+    let rows = servers.query_map([], |row| Ok(read_server(row)))?;
+    rows.map(|row| {
+        let mut server = row?.ok_or(StoreFault::Damaged { table: "servers" })?;
+        let rows = tools.query_map([server.id.as_str()], |row| Ok(read_tool(row)))?;
+        server.tools = rows
+            .map(|row| row?.ok_or(StoreFault::Damaged { table: "tools" }))
+            .collect::<Result<_, StoreFault>>()?;
+        Ok(server)
+    })
+    .collect()
+}
+
+fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreFault> {
+    let transaction = connection.transaction()?;
+    let id = server.id.as_str();
+    transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
+    transaction.execute(
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            id,
+            server.discovered.map(Timestamp::as_micros),
+            server.instructions.seen,
+            server.instructions.approved.as_ref().map(raw),
+        ],
+    )?;
+    let mut insert = transaction.prepare(
+        "INSERT INTO tools (server, name, definition, seen, approved, presence) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for tool in &server.tools {
+        let presence = match tool.presence {
+            Presence::Offered => "offered",
+            Presence::Vanished => "vanished",
+        };
+        let (name, definition) = (tool.name.as_str(), &*tool.definition);
+        insert.execute(params![
+            id,
+            name,
+            definition,
+            raw(&tool.seen),
+            tool.approved.as_ref().map(raw),
+            presence
+        ])?;
+    }
+    drop(insert);
+    transaction.commit()?;
+    Ok(())
+}
+
+fn raw(digest: &Digest) -> &[u8] {
+    digest.as_bytes().as_slice()
+}
+
+fn read_server(row: &Row<'_>) -> Option<StoredServer> {
+    Some(StoredServer {
+        id: ServerId::parse(&row.get::<_, String>(0).ok()?).ok()?,
+        discovered: row.get::<_, Option<i64>>(1).ok()?.map(time_of),
+        instructions: StoredInstructions {
+            seen: row.get(2).ok()?,
+            approved: read_digest(row, 3)?,
+        },
+        tools: Vec::new(),
+    })
+}
+
+fn read_tool(row: &Row<'_>) -> Option<StoredTool> {
+    let presence = match row.get::<_, String>(4).ok()?.as_str() {
+        "offered" => Presence::Offered,
+        "vanished" => Presence::Vanished,
+        _ => return None,
+    };
+    Some(StoredTool {
+        name: ToolName::parse(&row.get::<_, String>(0).ok()?).ok()?,
+        definition: Arc::from(row.get::<_, Vec<u8>>(1).ok()?),
+        seen: read_digest(row, 2)??,
+        approved: read_digest(row, 3)?,
+        presence,
+    })
+}
+
+/// The digest in a column that may be null; `None` where it holds something else.
+fn read_digest(row: &Row<'_>, index: usize) -> Option<Option<Digest>> {
+    match row.get::<_, Option<Vec<u8>>>(index).ok()? {
+        Some(bytes) => digest_of(&bytes).map(Some),
+        None => Some(None),
+    }
+}

@@ -1,0 +1,673 @@
+//! The store from outside: what is saved comes back, byte for byte, and the index can be lost without loss.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ledger::{
+    Arrival, CredentialFacts, DecisionFacts, Ending, Event, Intent, Ledger, LedgerReader, MessageFacts, Note, Outcome,
+    Position, Settings, TokenMode, TokenSource, Verdict,
+};
+use policy::{InventoryStore, Presence, StoredInstructions, StoredServer, StoredTool};
+use portreeve_store::{
+    Activity, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store, StoreFault,
+    TokenKind, TokenRow,
+};
+use vocabulary::{
+    ActorType, Authn, Clock, Digest, Principal, ReasonCode, ReceiptId, Risk, ServerId, ServerScope, Timestamp,
+    ToolName, TraceId, random_hex,
+};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let root = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        Self(root.join(format!("portreeve-store-{}", random_hex(8).unwrap())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn token(id: &str) -> TokenRow {
+    TokenRow {
+        id: id.to_owned(),
+        kind: TokenKind::Agent,
+        hash: Digest::of(id.as_bytes()),
+        sub: "al'ice\"; DROP TABLE tokens".to_owned(),
+        actor_type: ActorType::Agent,
+        client_id: Some("client".to_owned()),
+        org_id: None,
+        groups: ["a".to_owned(), "b \"c\"".to_owned()].into(),
+        servers: ServerScope::Only([ServerId::parse("files").unwrap()].into()),
+        created: Timestamp::from_micros(1),
+        expires: Timestamp::from_micros(2),
+        revoked: None,
+    }
+}
+
+// R105
+#[test]
+fn tokens_come_back_whole_and_a_revoked_one_stays_revoked() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.0).unwrap();
+    let one = token("tok_1");
+    let two = TokenRow {
+        kind: TokenKind::Admin,
+        servers: ServerScope::Every,
+        ..token("tok_2")
+    };
+    store.insert_token(&one).unwrap();
+    store.insert_token(&two).unwrap();
+    assert!(store.insert_token(&one).is_err(), "an id is used once");
+    let now = Timestamp::from_micros(9);
+    assert_eq!(store.revoke_token("tok_1", now).unwrap(), Revocation::Revoked);
+    assert_eq!(
+        store.revoke_token("tok_1", Timestamp::from_micros(10)).unwrap(),
+        Revocation::AlreadyRevoked
+    );
+    assert_eq!(store.revoke_token("tok_3", now).unwrap(), Revocation::Unknown);
+    drop(store);
+    let revoked = TokenRow {
+        revoked: Some(now),
+        ..one
+    };
+    assert_eq!(Store::open(&folder.0).unwrap().tokens().unwrap(), [revoked, two]);
+}
+
+#[test]
+fn a_token_for_no_server_is_not_a_token_for_every_server() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.0).unwrap();
+    store
+        .insert_token(&TokenRow {
+            servers: ServerScope::Only(BTreeSet::new()),
+            ..token("tok_1")
+        })
+        .unwrap();
+    assert_eq!(store.tokens().unwrap()[0].servers, ServerScope::Only(BTreeSet::new()));
+}
+
+#[test]
+fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.0).unwrap();
+    assert_eq!(store.load().unwrap(), []);
+    let tool = |name: &str, presence| StoredTool {
+        name: ToolName::parse(name).unwrap(),
+        definition: Arc::from(b"{ \"name\":\t\"\xc3\xa9\",\r\n \"x\": 1.0e2 }".as_slice()),
+        seen: Digest::of(b"seen"),
+        approved: Some(Digest::of(b"approved")),
+        presence,
+    };
+    let mut server = StoredServer {
+        id: ServerId::parse("files").unwrap(),
+        discovered: Some(Timestamp::from_micros(5)),
+        instructions: StoredInstructions {
+            seen: Some("be kind".to_owned()),
+            approved: None,
+        },
+        tools: vec![
+            tool("a", Presence::Offered),
+            StoredTool {
+                approved: None,
+                ..tool("b", Presence::Vanished)
+            },
+        ],
+    };
+    let other = StoredServer {
+        id: ServerId::parse("web").unwrap(),
+        discovered: None,
+        instructions: StoredInstructions::default(),
+        tools: Vec::new(),
+    };
+    store.save(&server).unwrap();
+    store.save(&other).unwrap();
+    assert_eq!(store.load().unwrap(), [server.clone(), other.clone()]);
+    server.tools.pop();
+    store.save(&server).unwrap();
+    drop(store);
+    assert_eq!(Store::open(&folder.0).unwrap().load().unwrap(), [server, other]);
+}
+
+#[test]
+fn only_the_owner_can_read_the_files() {
+    let folder = Folder::new();
+    let _lock = StateLock::take(&folder.0).unwrap();
+    let store = Store::open(&folder.0).unwrap();
+    let activity = Activity::open(&folder.0).unwrap();
+    store.insert_token(&token("tok_1")).unwrap();
+    activity.catch_up().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder.0), 0o700);
+    let files: Vec<PathBuf> = fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert!(files.len() >= 5, "{files:?}");
+    assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
+}
+
+#[test]
+fn a_state_directory_has_one_user_at_a_time() {
+    let folder = Folder::new();
+    let lock = StateLock::take(&folder.0).unwrap();
+    let error = StateLock::take(&folder.0).unwrap_err();
+    assert!(matches!(error, LockError::InUse(_)));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the state directory `{}` is in use by another process",
+            folder.0.display()
+        )
+    );
+    drop(lock);
+    StateLock::take(&folder.0).unwrap();
+}
+
+#[test]
+fn a_store_of_a_newer_release_is_left_alone_and_a_foreign_file_too() {
+    let folder = Folder::new();
+    drop(Store::open(&folder.0).unwrap());
+    let connection = rusqlite::Connection::open(folder.0.join("state.db")).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    assert!(matches!(
+        Store::open(&folder.0),
+        Err(StoreFault::Newer { found: 99, .. })
+    ));
+    fs::write(
+        folder.0.join("state.db"),
+        "not a database, but long enough to look at ".repeat(50),
+    )
+    .unwrap();
+    assert!(matches!(Store::open(&folder.0), Err(StoreFault::Database(_))));
+}
+
+// --- activity ---
+
+fn arrival() -> Arrival {
+    Arrival {
+        receipt_id: ReceiptId::mint(),
+        trace_id: TraceId::mint(),
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        size_bytes_in: 100,
+        began: Instant::now(),
+    }
+}
+
+fn who(sub: &str) -> Arc<Principal> {
+    Arc::new(Principal {
+        sub: sub.to_owned(),
+        actor_type: ActorType::Agent,
+        client_id: None,
+        org_id: None,
+        issuer: "portreeve".to_owned(),
+        authn: Authn::Token,
+        act: Vec::new(),
+        run: (sub == "runner").then(|| "run-1".to_owned()),
+        groups: BTreeSet::new(),
+        claims: [].into(),
+        servers: ServerScope::Every,
+    })
+}
+
+fn message(server: &str, tool: &str) -> MessageFacts {
+    MessageFacts {
+        method: "tools/call".to_owned(),
+        server_id: Some(server.to_owned()),
+        tool_name: Some(tool.to_owned()),
+        risk: Some(Risk::Medium),
+        session: Some(Digest::of(b"session-1")),
+        ..MessageFacts::default()
+    }
+}
+
+fn decision(result: Verdict, code: ReasonCode) -> DecisionFacts {
+    DecisionFacts {
+        result,
+        policy_id: "p".into(),
+        reason_codes: vec![code],
+        policy_set: None,
+        epoch: 1,
+    }
+}
+
+fn called(sub: &str, status: ledger::Status) -> Ending {
+    Ending::Called {
+        who: who(sub),
+        message: message("files", "write_file"),
+        decision: decision(Verdict::Allow, ReasonCode::AllowPolicyMatch),
+        credential: CredentialFacts {
+            mode: TokenMode::None,
+            source: TokenSource::None,
+            audience: None,
+            audience_verified: None,
+        },
+        outcome: Outcome {
+            status,
+            executed: Some(true),
+            screening: Vec::new(),
+        },
+    }
+}
+
+fn refused(sub: &str, result: Verdict, code: ReasonCode) -> Ending {
+    Ending::Refused {
+        who: who(sub),
+        message: message("web", "fetch"),
+        decision: decision(result, code),
+    }
+}
+
+struct Log {
+    folder: Folder,
+    ledger: Ledger,
+    activity: Activity,
+    call: ReceiptId,
+    clock: Clock,
+}
+
+/// Eight records, one second apart: intent and final of a call, an error, a timeout, a denial, a pending one, two events.
+async fn log() -> Log {
+    let folder = Folder::new();
+    let clock = Clock::standing_at(Timestamp::from_micros(0));
+    let settings = Settings {
+        clock: clock.clone(),
+        segment_bytes: 4096,
+        ..Settings::new("gw/test")
+    };
+    let (ledger, _) = Ledger::open(&folder.0, settings).unwrap();
+    let mut second = 0;
+    let mut tick = || {
+        second += 1;
+        clock.turn_to(Timestamp::from_micros(second * 1_000_000));
+    };
+    let call = arrival();
+    let intent = Intent {
+        who: who("alice"),
+        message: message("files", "write_file"),
+        decision: decision(Verdict::Allow, ReasonCode::AllowPolicyMatch),
+    };
+    tick();
+    let _ = ledger.append_intent(&call, intent).await.unwrap();
+    tick();
+    let _ = ledger
+        .append(&call, called("alice", ledger::Status::Success), 1)
+        .await
+        .unwrap();
+    for ending in [
+        called("bob", ledger::Status::Error),
+        called("runner", ledger::Status::Timeout),
+        refused("alice", Verdict::Deny, ReasonCode::DenyNoPermission),
+        refused("alice", Verdict::RequireApproval, ReasonCode::RequireApproval),
+    ] {
+        tick();
+        let _ = ledger.append(&arrival(), ending, 1).await.unwrap();
+    }
+    tick();
+    ledger
+        .append_event(Event::Admin(Note::refused("token.create", "root", None, "no")))
+        .await
+        .unwrap();
+    tick();
+    let note = Note::done("tool.add", "portreeve", Some("files/write_file"), "new");
+    ledger.append_event(Event::Inventory(note)).await.unwrap();
+    let activity = Activity::open(&folder.0).unwrap();
+    Log {
+        folder,
+        ledger,
+        activity,
+        call: call.receipt_id,
+        clock,
+    }
+}
+
+impl Log {
+    fn seqs(&self, filter: Filter) -> Vec<u64> {
+        self.activity
+            .list(&filter)
+            .unwrap()
+            .into_iter()
+            .map(|line| line.seq)
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn every_filter_gives_its_records_newest_first() {
+    let log = log().await;
+    let all = Filter::default;
+    let text = |text: &str| Some(text.to_owned());
+    let time = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+    for (filter, expected) in [
+        (all(), vec![8, 7, 6, 5, 4, 3, 2, 1]),
+        (Filter { limit: 3, ..all() }, vec![8, 7, 6]),
+        (
+            Filter {
+                limit: 2,
+                order: Order::OldestFirst,
+                after_seq: Some(3),
+                ..all()
+            },
+            vec![4, 5],
+        ),
+        (
+            Filter {
+                before_seq: Some(3),
+                ..all()
+            },
+            vec![2, 1],
+        ),
+        (
+            Filter {
+                kind: Some(RecordType::Request),
+                ..all()
+            },
+            vec![6, 5, 4, 3, 2, 1],
+        ),
+        (
+            Filter {
+                kind: Some(RecordType::Admin),
+                ..all()
+            },
+            vec![7],
+        ),
+        (
+            Filter {
+                kind: Some(RecordType::Egress),
+                ..all()
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                status: Some(Status::Allowed),
+                ..all()
+            },
+            vec![8, 2, 1],
+        ),
+        (
+            Filter {
+                status: Some(Status::Denied),
+                ..all()
+            },
+            vec![7, 5],
+        ),
+        (
+            Filter {
+                status: Some(Status::Denied),
+                kind: Some(RecordType::Request),
+                ..all()
+            },
+            vec![5],
+        ),
+        (
+            Filter {
+                status: Some(Status::Pending),
+                ..all()
+            },
+            vec![6],
+        ),
+        (
+            Filter {
+                status: Some(Status::Error),
+                ..all()
+            },
+            vec![4, 3],
+        ),
+        (
+            Filter {
+                status: Some(Status::Redacted),
+                ..all()
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                server: text("files"),
+                ..all()
+            },
+            vec![8, 4, 3, 2, 1],
+        ),
+        (
+            Filter {
+                tool: text("fetch"),
+                ..all()
+            },
+            vec![6, 5],
+        ),
+        (
+            Filter {
+                tool: text("write_file"),
+                kind: Some(RecordType::Inventory),
+                ..all()
+            },
+            vec![8],
+        ),
+        (
+            Filter {
+                principal: text("bob"),
+                ..all()
+            },
+            vec![3],
+        ),
+        (
+            Filter {
+                principal: text("root"),
+                ..all()
+            },
+            vec![7],
+        ),
+        (
+            Filter {
+                session: text("session-1"),
+                limit: 1,
+                ..all()
+            },
+            vec![6],
+        ),
+        (
+            Filter {
+                session: text(&Digest::of(b"session-1").to_string()),
+                limit: 1,
+                ..all()
+            },
+            vec![6],
+        ),
+        (
+            Filter {
+                session: text("session-2"),
+                ..all()
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                run: text("run-1"),
+                ..all()
+            },
+            vec![4],
+        ),
+        (
+            Filter {
+                since: time(3),
+                until: time(5),
+                ..all()
+            },
+            vec![5, 4, 3],
+        ),
+        (
+            Filter {
+                principal: text("x' OR 1=1 --"),
+                ..all()
+            },
+            vec![],
+        ),
+    ] {
+        assert_eq!(log.seqs(filter.clone()), expected, "{filter:?}");
+    }
+    log.ledger.shutdown();
+}
+
+#[tokio::test]
+async fn lines_are_the_ledgers_own_bytes() {
+    let log = log().await;
+    assert!(LedgerReader::of_state(&log.folder.0).segments().unwrap().len() > 1);
+    let stored = LedgerReader::of_state(&log.folder.0)
+        .lines_from(Position::START)
+        .unwrap();
+    let stored: Vec<Vec<u8>> = stored.map(|line| line.unwrap().1).collect();
+    let listed = log
+        .activity
+        .list(&Filter {
+            order: Order::OldestFirst,
+            ..Filter::default()
+        })
+        .unwrap();
+    assert_eq!(listed.into_iter().map(|line| line.bytes).collect::<Vec<_>>(), stored);
+    log.ledger.shutdown();
+}
+
+#[tokio::test]
+async fn one_record_is_shown_by_its_place_or_by_its_receipt_and_the_final_one_counts() {
+    let log = log().await;
+    let shown = |key: &str| {
+        log.activity
+            .show(RecordKey::parse(key).unwrap())
+            .unwrap()
+            .map(|line| line.seq)
+    };
+    assert_eq!(shown("1"), Some(1));
+    assert_eq!(shown(&log.call.to_string()), Some(2));
+    assert_eq!(shown("99"), None);
+    assert_eq!(shown(&u64::MAX.to_string()), None);
+    assert_eq!(shown(&ReceiptId::mint().to_string()), None);
+    assert_eq!(RecordKey::parse("rcp_nonsense"), None);
+    let open = arrival();
+    let intent = Intent {
+        who: who("alice"),
+        message: message("files", "write_file"),
+        decision: decision(Verdict::Allow, ReasonCode::AllowPolicyMatch),
+    };
+    let _ = log.ledger.append_intent(&open, intent).await.unwrap();
+    assert_eq!(
+        shown(&open.receipt_id.to_string()),
+        Some(9),
+        "an intent is shown while there is nothing else"
+    );
+    log.ledger.shutdown();
+}
+
+#[tokio::test]
+async fn a_record_can_be_listed_as_soon_as_its_receipt_is_there() {
+    let log = log().await;
+    log.clock.turn_to(Timestamp::from_micros(60_000_000));
+    for _ in 0..20 {
+        let ending = called("carol", ledger::Status::Success);
+        let seq = log.ledger.append(&arrival(), ending, 1).await.unwrap().seq();
+        assert_eq!(
+            log.seqs(Filter {
+                limit: 1,
+                ..Filter::default()
+            }),
+            [seq]
+        );
+    }
+    assert_eq!(log.activity.catch_up().unwrap(), 0);
+    log.ledger.shutdown();
+}
+
+#[tokio::test]
+async fn the_index_is_built_anew_when_it_is_gone_spoiled_or_of_another_log() {
+    let log = log().await;
+    log.ledger.shutdown();
+    let database = log.folder.0.join("activity.db");
+    let all = log.seqs(Filter::default());
+    drop(log.activity);
+    let reopened = || {
+        let activity = Activity::open(&log.folder.0).unwrap();
+        activity
+            .list(&Filter::default())
+            .unwrap()
+            .into_iter()
+            .map(|line| line.seq)
+            .collect::<Vec<_>>()
+    };
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(log.folder.0.join(format!("activity.db{suffix}")));
+    }
+    assert_eq!(reopened(), all);
+    fs::write(&database, "no database at all, however long it may be. ".repeat(100)).unwrap();
+    assert_eq!(reopened(), all);
+
+    // Another log in its place, shorter than what the index has seen.
+    fs::remove_dir_all(log.folder.0.join("ledger")).unwrap();
+    assert!(reopened().is_empty());
+    let (ledger, _) = Ledger::open(&log.folder.0, Settings::new("gw/other")).unwrap();
+    let _ = ledger
+        .append(&arrival(), called("dora", ledger::Status::Success), 1)
+        .await
+        .unwrap();
+    ledger.shutdown();
+    assert_eq!(reopened(), [1]);
+}
+
+#[tokio::test]
+async fn a_flood_of_records_is_indexed_in_batches_and_listed_up_to_the_limit() {
+    let folder = Folder::new();
+    let settings = Settings {
+        commit_interval: Duration::from_millis(50),
+        ..Settings::new("gw/test")
+    };
+    let (ledger, _) = Ledger::open(&folder.0, settings).unwrap();
+    let settled = Settings::new("gw/test").durability;
+    assert_eq!(settled, ledger::Durability::Writes);
+    for _ in 0..100 {
+        let many = (0..50).map(|_| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move { ledger.append(&arrival(), answered(), 1).await.unwrap().seq() })
+        });
+        for task in many.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    }
+    let activity = Activity::open(&folder.0).unwrap();
+    assert_eq!(activity.catch_up().unwrap(), 5000);
+    assert_eq!(activity.list(&Filter::default()).unwrap().len(), 50);
+    let listed = activity
+        .list(&Filter {
+            limit: usize::MAX,
+            ..Filter::default()
+        })
+        .unwrap();
+    assert!(listed.iter().map(|line| line.seq).eq((1..=5000).rev()));
+    ledger.shutdown();
+}
+
+fn answered() -> Ending {
+    Ending::Answered {
+        who: who("erin"),
+        message: MessageFacts {
+            method: "ping".to_owned(),
+            ..MessageFacts::default()
+        },
+        decision: decision(Verdict::Allow, ReasonCode::AllowBuiltin),
+        catalog: None,
+    }
+}
