@@ -1,0 +1,99 @@
+//! How a call towards a server can fail. None of these quotes what the server sent.
+
+use mcp::server::Nonsense;
+use vocabulary::ReasonCode;
+
+/// A TLS setting that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsFault {
+    /// The trust roots cannot be loaded.
+    #[error("the trust roots for this server cannot be used")]
+    Roots(#[source] rustls::Error),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// No connection: nothing was sent.
+    #[error("the server cannot be reached")]
+    Unreachable(#[source] hyper_util::client::legacy::Error),
+    /// The connection broke after something may have been sent.
+    #[error("the connection to the server broke")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server took longer than the limit.
+    #[error("the server did not answer in time")]
+    TimedOut,
+    /// The caller no longer waits.
+    #[error("the caller cancelled")]
+    Cancelled,
+    /// A redirect, which is never followed.
+    #[error("the server redirects, which is not followed")]
+    Redirected,
+    /// Another HTTP status than success.
+    #[error("the server answered with HTTP status {0}")]
+    Status(u16),
+    /// The answer is larger than the limit.
+    #[error("the server's answer is larger than the limit")]
+    TooLarge,
+    /// The answer cannot be used.
+    #[error(transparent)]
+    Nonsense(#[from] Nonsense),
+    /// The server refused a request that every server must take.
+    #[error("the server refused `{0}`")]
+    Refused(&'static str),
+    /// The server chose a protocol version that we do not speak.
+    #[error("the server chose a protocol version that this gateway does not speak")]
+    Version,
+    /// A list goes on for ever, or past the caps.
+    #[error("the server's list has too many pages, entries or bytes, or repeats a cursor")]
+    EndlessList,
+    /// The permit does not fit what was to be sent.
+    #[error("the permit does not fit this call")]
+    Permit,
+    /// The session has ended and could not be opened again.
+    #[error("the server ends its sessions at once")]
+    SessionGone,
+}
+
+impl Failure {
+    /// Whether the tool ran: `None` where nobody can know.
+    #[must_use]
+    pub fn executed(&self) -> Option<bool> {
+        match self {
+            Self::Unreachable(_)
+            | Self::Permit
+            | Self::SessionGone
+            | Self::Redirected
+            | Self::Version
+            | Self::EndlessList => Some(false),
+            Self::Status(status) if *status < 500 => Some(false),
+            Self::Broken(_)
+            | Self::TimedOut
+            | Self::Cancelled
+            | Self::Status(_)
+            | Self::TooLarge
+            | Self::Nonsense(_)
+            | Self::Refused(_) => None,
+        }
+    }
+
+    /// The code for the receipt.
+    #[must_use]
+    pub fn code(&self) -> ReasonCode {
+        match self {
+            Self::TimedOut => ReasonCode::ErrorTimeout,
+            Self::Cancelled => ReasonCode::ErrorCancelled,
+            Self::Unreachable(_)
+            | Self::Broken(_)
+            | Self::Redirected
+            | Self::Status(_)
+            | Self::TooLarge
+            | Self::Nonsense(_)
+            | Self::Refused(_)
+            | Self::Version
+            | Self::EndlessList
+            | Self::Permit
+            | Self::SessionGone => ReasonCode::ErrorUpstream,
+        }
+    }
+}
