@@ -1,0 +1,205 @@
+//! Proves who is calling, before a byte of the body is read. The token itself stays in this file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Uri, header};
+use moka::sync::Cache;
+use vocabulary::{Clock, Digest, Principal, ReasonCode, Timestamp};
+
+use super::Peer;
+use super::jwt::{self, Issuer, Verified};
+use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
+
+/// Evidence that this request's caller is known. Only [`Identity::identify`] makes one.
+///
+/// ```compile_fail,E0451
+/// fn forge(principal: std::sync::Arc<vocabulary::Principal>) -> portreeve_gateway::Identified {
+///     portreeve_gateway::Identified { principal }
+/// }
+/// ```
+///
+/// ```
+/// fn read(who: &portreeve_gateway::Identified) -> &std::sync::Arc<vocabulary::Principal> {
+///     who.principal()
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Identified {
+    principal: Arc<Principal>,
+}
+
+impl Identified {
+    /// The caller.
+    #[must_use]
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+}
+
+/// The ways of proving who one is.
+pub struct Identity {
+    issuers: Vec<Issuer>,
+    tokens: Option<Arc<TokenTable>>,
+    certificates: CertificateUse,
+    verified: Cache<Digest, Verified>,
+    clock: Clock,
+}
+
+/// Whether client certificates identify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CertificateUse {
+    /// A verified certificate names a system.
+    Identifies,
+    /// They are not asked for.
+    Ignored,
+}
+
+/// Verified tokens are verified again after this time.
+const REMEMBERED: Duration = Duration::from_secs(60);
+const MOST_REMEMBERED: u64 = 100_000;
+
+/// What a client sent to prove who it is. Private: no other room, and no other file, can name it.
+struct ClientToken<'a>(&'a str);
+
+impl Identity {
+    /// The ways the operator configured; `tokens` is `None` where agent tokens are switched off.
+    #[must_use]
+    pub fn new(
+        issuers: Vec<Issuer>,
+        tokens: Option<Arc<TokenTable>>,
+        certificates: CertificateUse,
+        clock: Clock,
+    ) -> Self {
+        let verified = Cache::builder()
+            .max_capacity(MOST_REMEMBERED)
+            .time_to_live(REMEMBERED)
+            .build();
+        Self {
+            issuers,
+            tokens,
+            certificates,
+            verified,
+            clock,
+        }
+    }
+
+    /// The issuers' names, for RFC 9728.
+    #[must_use]
+    pub fn issuer_names(&self) -> Vec<String> {
+        self.issuers.iter().map(|issuer| issuer.issuer.clone()).collect()
+    }
+
+    /// The issuers, so that a reload can keep the keys of those that stay.
+    #[must_use]
+    pub fn issuers(&self) -> &[Issuer] {
+        &self.issuers
+    }
+
+    /// Identifies the caller of a request on the gateway's route, or on that of `server`.
+    ///
+    /// # Errors
+    /// The reason, which is all the caller learns.
+    pub async fn identify(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        peer: &Peer,
+        server: Option<&str>,
+    ) -> Result<Identified, ReasonCode> {
+        if carries_token_elsewhere(uri, headers) {
+            return Err(ReasonCode::DenyInvalidToken);
+        }
+        let now = self.clock.now();
+        let principal = match bearer(headers)? {
+            Some(ClientToken(text)) if text.starts_with(AGENT_PREFIX) => self.by_agent_token(text, now)?,
+            Some(ClientToken(text)) if text.starts_with(ADMIN_PREFIX) => return Err(ReasonCode::DenyInvalidToken),
+            Some(ClientToken(text)) => self.by_jwt(text, server, now).await?,
+            None => self.by_certificate(peer, now)?,
+        };
+        Ok(Identified { principal })
+    }
+
+    fn by_agent_token(&self, text: &str, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+        let tokens = self.tokens.as_ref().ok_or(ReasonCode::DenyInvalidToken)?;
+        let token = tokens
+            .look_up(&Digest::of(text.as_bytes()))
+            .ok_or(ReasonCode::DenyInvalidToken)?;
+        match token.standing {
+            TokenStanding::Revoked => Err(ReasonCode::DenyTokenRevoked),
+            TokenStanding::Live if token.expires <= now => Err(ReasonCode::DenyInvalidToken),
+            TokenStanding::Live => Ok(token.principal),
+        }
+    }
+
+    async fn by_jwt(&self, text: &str, server: Option<&str>, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+        let digest = Digest::of(text.as_bytes());
+        let verified = match self.verified.get(&digest).filter(|verified| verified.expires > now) {
+            Some(verified) => verified,
+            None => {
+                let verified = jwt::verify(&self.issuers, text)
+                    .await
+                    .ok_or(ReasonCode::DenyInvalidToken)?;
+                self.verified.insert(digest, verified.clone());
+                verified
+            }
+        };
+        if verified.is_for(server) {
+            Ok(verified.principal)
+        } else {
+            Err(ReasonCode::DenyInvalidToken)
+        }
+    }
+
+    fn by_certificate(&self, peer: &Peer, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+        match (self.certificates, &peer.certificate) {
+            (CertificateUse::Identifies, Some(certified)) => {
+                certified.principal_at(now).cloned().ok_or(ReasonCode::DenyInvalidToken)
+            }
+            (CertificateUse::Identifies | CertificateUse::Ignored, _) => Err(ReasonCode::DenyNoAuthn),
+        }
+    }
+}
+
+/// The bearer token; `None` where no `Authorization` header was sent.
+fn bearer(headers: &HeaderMap) -> Result<Option<ClientToken<'_>>, ReasonCode> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.to_str().map_err(|_| ReasonCode::DenyInvalidToken)?,
+        (Some(_), Some(_)) => return Err(ReasonCode::DenyInvalidToken),
+    };
+    let (scheme, token) = value.split_once(' ').ok_or(ReasonCode::DenyInvalidToken)?;
+    let token = token.trim();
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
+        Ok(Some(ClientToken(token)))
+    } else {
+        Err(ReasonCode::DenyInvalidToken)
+    }
+}
+
+/// A credential in the query or in a cookie is refused even beside a good one: it ends up in logs.
+fn carries_token_elsewhere(uri: &Uri, headers: &HeaderMap) -> bool {
+    const NAMES: [&str; 8] = [
+        "access_token",
+        "token",
+        "api_key",
+        "apikey",
+        "authorization",
+        "auth",
+        "key",
+        "bearer",
+    ];
+    let looks_like_one =
+        |text: &str| text.contains(AGENT_PREFIX) || text.contains(ADMIN_PREFIX) || text.contains("eyJ");
+    let in_query = uri.query().is_some_and(|query| {
+        let named =
+            |pair: &str| NAMES.contains(&pair.split('=').next().unwrap_or_default().to_ascii_lowercase().as_str());
+        looks_like_one(query) || query.split('&').any(named)
+    });
+    in_query
+        || headers
+            .get_all(header::COOKIE)
+            .iter()
+            .any(|cookie| cookie.to_str().map_or(true, looks_like_one))
+}

@@ -1,0 +1,238 @@
+//! JWTs of configured issuers: signature, issuer, times and audience, with the algorithms fixed by
+//! the operator. What a verified token says becomes a principal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use serde_json::{Map, Value};
+use vocabulary::{ActorType, Authn, ClaimValue, Principal, ServerScope, Timestamp};
+
+use super::jwks::KeyRing;
+
+/// Clocks may differ by this many seconds.
+const LEEWAY_SECONDS: u64 = 10;
+/// Longer than any token in use; nothing longer is decoded.
+const LONGEST_TOKEN: usize = 16 * 1024;
+/// Claims that only ID tokens have.
+const ID_TOKEN_CLAIMS: [&str; 4] = ["nonce", "at_hash", "c_hash", "s_hash"];
+
+/// An issuer whose tokens we take.
+pub struct Issuer {
+    /// The exact `iss`.
+    pub issuer: String,
+    /// What `aud` must hold; on a server's own route, one of these + `/server`.
+    pub audiences: Vec<String>,
+    /// The algorithms the operator allows; never symmetric.
+    pub algorithms: Vec<Algorithm>,
+    /// Which claim tells what.
+    pub claims: ClaimNames,
+    /// Its keys.
+    pub keys: Arc<KeyRing>,
+}
+
+/// The names of the claims a principal is made from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClaimNames {
+    /// The organisation.
+    pub org: String,
+    /// The groups.
+    pub groups: String,
+    /// The client.
+    pub client: String,
+    /// Further claims for policies: name there, name in the token.
+    pub further: BTreeMap<String, String>,
+}
+
+/// A token that verified, but for the route it is used on.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    pub(super) principal: Arc<Principal>,
+    pub(super) expires: Timestamp,
+    audiences: Arc<[String]>,
+    accepted: Arc<[String]>,
+}
+
+impl Verified {
+    /// Whether the token is meant for us, on the route of `server` if there is one.
+    pub(super) fn is_for(&self, server: Option<&str>) -> bool {
+        self.audiences.iter().any(|audience| {
+            self.accepted.iter().any(|accepted| {
+                let tail = audience.strip_prefix(accepted.as_str());
+                tail.is_some_and(|tail| tail.is_empty() || (server.is_some() && tail.strip_prefix('/') == server))
+            })
+        })
+    }
+}
+
+/// Verifies a token with the issuer it names; `None` for any reason at all.
+pub(super) async fn verify(issuers: &[Issuer], token: &str) -> Option<Verified> {
+    if token.len() > LONGEST_TOKEN {
+        return None;
+    }
+    let header = decode_header(token).ok()?;
+    if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
+        return None;
+    }
+    let issuer = named_issuer(issuers, token)?;
+    if !issuer.algorithms.contains(&header.alg) {
+        return None;
+    }
+    let key = issuer.keys.find(header.kid.as_deref(), header.alg).await?;
+    let mut rules = Validation::new(header.alg);
+    rules.leeway = LEEWAY_SECONDS;
+    rules.validate_nbf = true;
+    rules.validate_aud = false; // judged per route by `Verified::is_for`; presence is required below
+    rules.set_issuer(&[&issuer.issuer]);
+    rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    let claims = decode::<Map<String, Value>>(token, &key.key, &rules).ok()?.claims;
+    issuer.read(&claims)
+}
+
+/// The issuer that the token claims to be from, before anything is verified: only chooses the key.
+fn named_issuer<'a>(issuers: &'a [Issuer], token: &str) -> Option<&'a Issuer> {
+    let claims: Map<String, Value> = jsonwebtoken::dangerous::insecure_decode_claims(token).ok()?;
+    let named = claims.get("iss")?.as_str()?;
+    issuers.iter().find(|issuer| issuer.issuer == named)
+}
+
+impl Issuer {
+    fn read(&self, claims: &Map<String, Value>) -> Option<Verified> {
+        if is_id_token(claims) {
+            return None;
+        }
+        let sub = text(claims, "sub").filter(|sub| !sub.is_empty())?;
+        let expires = Timestamp::from_micros(claims.get("exp")?.as_f64().map(|seconds| (seconds * 1e6) as i64)?);
+        let act = actors(claims);
+        let groups: BTreeSet<String> = list(claims.get(&self.claims.groups)).into_iter().collect();
+        let principal = Principal {
+            sub,
+            actor_type: if act.is_empty() {
+                ActorType::User
+            } else {
+                ActorType::Agent
+            },
+            client_id: text(claims, &self.claims.client),
+            org_id: text(claims, &self.claims.org),
+            issuer: self.issuer.clone(),
+            authn: Authn::Jwt,
+            act,
+            run: None,
+            claims: self.mapped(claims, &groups),
+            groups,
+            servers: ServerScope::Every,
+        };
+        Some(Verified {
+            principal: Arc::new(principal),
+            expires,
+            audiences: list(claims.get("aud")).into(),
+            accepted: self.audiences.clone().into(),
+        })
+    }
+
+    fn mapped(&self, claims: &Map<String, Value>, groups: &BTreeSet<String>) -> BTreeMap<String, ClaimValue> {
+        let names = [("org", &self.claims.org), ("client", &self.claims.client)];
+        let further = self.claims.further.iter().map(|(ours, theirs)| (ours.as_str(), theirs));
+        let mut mapped: BTreeMap<String, ClaimValue> = names
+            .into_iter()
+            .chain(further)
+            .filter_map(|(ours, theirs)| Some((ours.to_owned(), claim(claims.get(theirs)?)?)))
+            .collect();
+        if !groups.is_empty() {
+            mapped.insert("groups".to_owned(), ClaimValue::List(groups.iter().cloned().collect()));
+        }
+        mapped
+    }
+}
+
+/// An ID token tells a client who signed in; it is no licence to call anything.
+fn is_id_token(claims: &Map<String, Value>) -> bool {
+    ID_TOKEN_CLAIMS.iter().any(|name| claims.contains_key(*name))
+        || claims.get("token_use").is_some_and(|value| value == "id")
+        || claims.get("typ").is_some_and(|value| value == "ID")
+}
+
+/// The subjects of the nested `act` claims, outermost first.
+fn actors(claims: &Map<String, Value>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut next = claims.get("act");
+    while let Some(actor) = next
+        && found.len() < 8
+    {
+        found.push(actor.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned());
+        next = actor.get("act");
+    }
+    found
+}
+
+fn text(claims: &Map<String, Value>, name: &str) -> Option<String> {
+    claims.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// A string, or an array of strings.
+fn list(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn claim(value: &Value) -> Option<ClaimValue> {
+    match value {
+        Value::String(text) => Some(ClaimValue::Text(text.clone())),
+        Value::Bool(truth) => Some(ClaimValue::Boolean(*truth)),
+        Value::Number(number) => number.as_i64().map(ClaimValue::Integer),
+        Value::Array(_) => Some(ClaimValue::List(list(Some(value)))),
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verified(audiences: &[&str]) -> Verified {
+        let claims = serde_json::json!({"iss": "i", "sub": "s", "exp": 1e9, "aud": audiences, "act": {"sub": "bot"}});
+        let issuer = Issuer {
+            issuer: "i".into(),
+            audiences: vec!["https://gw/mcp".into()],
+            algorithms: vec![Algorithm::ES256],
+            claims: ClaimNames {
+                org: "org_id".into(),
+                groups: "groups".into(),
+                client: "azp".into(),
+                further: BTreeMap::new(),
+            },
+            keys: Arc::new(KeyRing::new(
+                super::super::jwks::KeySource::Text(String::new()),
+                reqwest::Client::new(),
+            )),
+        };
+        issuer.read(claims.as_object().expect("an object")).expect("readable")
+    }
+
+    // R110
+    #[test]
+    fn a_token_is_for_the_gateway_or_for_the_one_server_it_names() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let whole = verified(&["x", "https://gw/mcp"]);
+        assert!(whole.is_for(None) && whole.is_for(Some("files")));
+        let one = verified(&["https://gw/mcp/files"]);
+        assert!(one.is_for(Some("files")));
+        assert!(!one.is_for(None) && !one.is_for(Some("other")));
+        assert!(!verified(&["https://gw/mcpx"]).is_for(None));
+        assert!(!verified(&[]).is_for(None));
+    }
+
+    // R167
+    #[test]
+    fn a_token_with_an_act_claim_is_an_agents() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let principal = verified(&["https://gw/mcp"]).principal;
+        assert_eq!(
+            (principal.actor_type, principal.act.as_slice()),
+            (ActorType::Agent, ["bot".to_owned()].as_slice())
+        );
+    }
+}

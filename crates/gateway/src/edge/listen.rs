@@ -1,0 +1,147 @@
+//! Accepts connections: TLS handshakes with a deadline, HTTP/1.1 and HTTP/2 with bounds on slow
+//! clients, and an end that lets calls in flight finish.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use super::Peer;
+use super::certificate::CertifiedPeer;
+
+/// How long a handshake, and the head of a request, may take.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// How long calls in flight may take to finish when the gateway stops.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+const MOST_CONNECTIONS: usize = 10_000;
+const LARGEST_HEAD: usize = 64 * 1024;
+
+/// A bound address, with or without TLS.
+pub struct Door {
+    tcp: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Door {
+    /// Binds `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn bind(address: SocketAddr, tls: Option<rustls::ServerConfig>) -> std::io::Result<Self> {
+        let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        Ok(Self {
+            tcp: TcpListener::bind(address).await?,
+            tls,
+        })
+    }
+
+    /// The address in use.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Serves connections until `stop` completes, then waits for the calls in flight.
+    pub async fn serve<H, F, B>(self, handle: H, stop: impl Future<Output = ()>)
+    where
+        H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let Ok(held) = room.clone().acquire_owned().await else {
+                break;
+            };
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                accepted = self.tcp.accept() => accepted,
+            };
+            let Ok((stream, address)) = accepted else {
+                // Out of descriptors, most likely: let some connections end first.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let (tls, handle, watcher) = (self.tls.clone(), handle.clone(), graceful.watcher());
+            tokio::spawn(async move {
+                greet(stream, address, tls, handle, watcher).await;
+                drop(held);
+            });
+        }
+        drop(self.tcp);
+        let _ = tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown()).await;
+    }
+}
+
+/// Shakes hands with a new connection and learns who its certificate names.
+async fn greet<H, F, B>(stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>, handle: H, watcher: Watcher)
+where
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let _ = stream.set_nodelay(true);
+    let address = address.ip().to_canonical();
+    let Some(tls) = tls else {
+        return converse(
+            stream,
+            Peer {
+                address,
+                certificate: None,
+            },
+            handle,
+            watcher,
+        )
+        .await;
+    };
+    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream)).await {
+        let chain = stream.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(<[_]>::first).and_then(CertifiedPeer::read).map(Arc::new);
+        converse(stream, Peer { address, certificate }, handle, watcher).await;
+    }
+}
+
+async fn converse<S, H, F, B>(stream: S, peer: Peer, handle: H, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_buf_size(LARGEST_HEAD);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(128)
+        .max_header_list_size(LARGEST_HEAD as u32)
+        .keep_alive_interval(Duration::from_secs(30));
+    let service = service_fn(move |request| {
+        let answer = handle(request, peer.clone());
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    // A connection that breaks is the peer's business; what was asked on it has its own record.
+    let _ = watcher
+        .watch(server.serve_connection(TokioIo::new(stream), service).into_owned())
+        .await;
+}

@@ -1,0 +1,329 @@
+//! Turns an ending into bytes for the client. Nothing that says anything leaves without a receipt:
+//! [`release`] takes one by value, and only what carries no message ([`Answer::acknowledged`],
+//! probes, metadata) is made without.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use ledger::{LedgerDown, Receipt, Verdict};
+use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
+use mcp::{RequestId, compose};
+use screening::result::ScreenedResult;
+use vocabulary::{ReasonCode, ReceiptId};
+
+/// What hyper sends.
+pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+
+/// An answer that may leave.
+///
+/// It cannot be made from a response by hand, and [`release`] does not work without a receipt:
+///
+/// ```compile_fail,E0451
+/// fn forge(response: http::Response<http_body_util::Full<bytes::Bytes>>) {
+///     let answer = portreeve_gateway::Answer { response };
+/// }
+/// ```
+///
+/// ```compile_fail,E0061
+/// fn answer_without_a_receipt(prepared: portreeve_gateway::Prepared) -> portreeve_gateway::Answer {
+///     portreeve_gateway::release(prepared)
+/// }
+/// ```
+///
+/// ```
+/// fn answer(prepared: portreeve_gateway::Prepared, receipt: ledger::Receipt) -> portreeve_gateway::Answer {
+///     portreeve_gateway::release(prepared, receipt)
+/// }
+/// ```
+pub struct Answer {
+    response: Response<ReplyBody>,
+}
+
+/// An answer that waits for its receipt.
+pub struct Prepared {
+    status: StatusCode,
+    form: AnswerForm,
+    session: Option<String>,
+    challenge: Option<String>,
+    content: Content,
+}
+
+enum Content {
+    Nothing,
+    Screened {
+        id: RequestId,
+        result: ScreenedResult,
+    },
+    ServerError {
+        id: RequestId,
+        error: ScreenedResult,
+    },
+    Own {
+        id: RequestId,
+        result: Bytes,
+    },
+    Refusal {
+        id: Option<RequestId>,
+        code: i32,
+        message: String,
+        decision: DecisionNote,
+    },
+    ErrorResult {
+        id: RequestId,
+        text: String,
+        decision: DecisionNote,
+    },
+}
+
+/// What a refusal tells of its decision.
+#[derive(Clone, Debug)]
+pub(crate) struct DecisionNote {
+    pub(crate) verdict: Verdict,
+    pub(crate) code: ReasonCode,
+    pub(crate) retry_after_ms: Option<u64>,
+}
+
+impl DecisionNote {
+    pub(crate) fn denied(code: ReasonCode) -> Self {
+        Self {
+            verdict: Verdict::Deny,
+            code,
+            retry_after_ms: None,
+        }
+    }
+
+    pub(crate) fn allowed(code: ReasonCode) -> Self {
+        Self {
+            verdict: Verdict::Allow,
+            code,
+            retry_after_ms: None,
+        }
+    }
+
+    fn to_json(&self, receipt: ReceiptId) -> Vec<u8> {
+        let retry = self
+            .retry_after_ms
+            .map(|ms| format!(",\"retry_after_ms\":{ms}"))
+            .unwrap_or_default();
+        let verdict = match self.verdict {
+            Verdict::Allow => "allow",
+            Verdict::Deny => "deny",
+            Verdict::RequireApproval => "require_approval",
+        };
+        let text = format!(
+            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"],\"receipt_id\":\"{receipt}\"{retry}}}",
+            self.code
+        );
+        text.into_bytes()
+    }
+}
+
+impl Prepared {
+    fn ok(content: Content) -> Self {
+        Self {
+            status: StatusCode::OK,
+            form: AnswerForm::Json,
+            session: None,
+            challenge: None,
+            content,
+        }
+    }
+
+    /// A server's result, screened.
+    pub(crate) fn result(id: RequestId, result: ScreenedResult) -> Self {
+        Self::ok(Content::Screened { id, result })
+    }
+
+    /// A server's own error, screened.
+    pub(crate) fn server_error(id: RequestId, error: ScreenedResult) -> Self {
+        Self::ok(Content::ServerError { id, error })
+    }
+
+    /// A result of the gateway's own.
+    pub(crate) fn own(id: RequestId, result: Bytes) -> Self {
+        Self::ok(Content::Own { id, result })
+    }
+
+    /// A JSON-RPC error.
+    pub(crate) fn refusal(id: Option<RequestId>, code: i32, message: String, decision: DecisionNote) -> Self {
+        Self::ok(Content::Refusal {
+            id,
+            code,
+            message,
+            decision,
+        })
+    }
+
+    /// A tool result that tells a model what is wrong.
+    pub(crate) fn error_result(id: RequestId, text: String, decision: DecisionNote) -> Self {
+        Self::ok(Content::ErrorResult { id, text, decision })
+    }
+
+    /// A refusal by HTTP status, with a JSON-RPC error as body.
+    pub(crate) fn status(status: StatusCode, id: Option<RequestId>, message: &str, code: ReasonCode) -> Self {
+        Self {
+            status,
+            ..Self::refusal(id, -32600, message.to_owned(), DecisionNote::denied(code))
+        }
+    }
+
+    /// Nothing but a status.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            ..Self::ok(Content::Nothing)
+        }
+    }
+
+    pub(crate) fn with_challenge(self, challenge: String) -> Self {
+        Self {
+            challenge: Some(challenge),
+            ..self
+        }
+    }
+
+    pub(crate) fn with_session(self, id: String) -> Self {
+        Self {
+            session: Some(id),
+            ..self
+        }
+    }
+
+    pub(crate) fn in_form(self, form: AnswerForm) -> Self {
+        Self { form, ..self }
+    }
+
+    /// The JSON-RPC code of a refusal, for those that name one beside their status.
+    pub(crate) fn with_code(mut self, wanted: i32) -> Self {
+        if let Content::Refusal { code, .. } = &mut self.content {
+            *code = wanted;
+        }
+        self
+    }
+
+    /// The id of the request this answers, where one was read.
+    pub(crate) fn request_id(&self) -> Option<&RequestId> {
+        match &self.content {
+            Content::Nothing => None,
+            Content::Refusal { id, .. } => id.as_ref(),
+            Content::Screened { id, .. }
+            | Content::ServerError { id, .. }
+            | Content::Own { id, .. }
+            | Content::ErrorResult { id, .. } => Some(id),
+        }
+    }
+
+    /// The body under the receipt's name; its length does not depend on the name.
+    pub(crate) fn body(&self, receipt: ReceiptId) -> Bytes {
+        let message = match &self.content {
+            Content::Nothing => return Bytes::new(),
+            Content::Screened { id, result } => compose::result(id, result.bytes()),
+            Content::ServerError { id, error } => compose::server_error(id, error.bytes()),
+            Content::Own { id, result } => compose::result(id, result),
+            Content::Refusal {
+                id,
+                code,
+                message,
+                decision,
+            } => compose::error(id.as_ref(), *code, message, &decision.to_json(receipt)),
+            Content::ErrorResult { id, text, decision } => {
+                compose::result(id, &compose::error_result(text, &decision.to_json(receipt)))
+            }
+        };
+        match self.form {
+            AnswerForm::Json => message,
+            AnswerForm::EventStream => compose::event(&message),
+        }
+    }
+}
+
+/// Lets an answer go: its record is written.
+#[must_use]
+pub fn release(prepared: Prepared, receipt: Receipt) -> Answer {
+    let body = prepared.body(receipt.id());
+    Answer::of(prepared, body)
+}
+
+/// [`release`] for a body that was composed already under the same name.
+pub(crate) fn release_composed(prepared: Prepared, body: Bytes, composed_for: ReceiptId, receipt: Receipt) -> Answer {
+    if receipt.id() == composed_for {
+        Answer::of(prepared, body)
+    } else {
+        release(prepared, receipt)
+    }
+}
+
+impl Answer {
+    /// What goes on the wire.
+    #[must_use]
+    pub(crate) fn into_response(self) -> Response<ReplyBody> {
+        self.response
+    }
+
+    /// The record could not be written: the answer stays here, and this is said instead.
+    pub(crate) fn withheld_by_ledger(_: LedgerDown, id: Option<&RequestId>) -> Self {
+        let code = ReasonCode::DenyReceiptUnavailable;
+        let data = format!("{{\"decision\":\"deny\",\"reason_codes\":[\"{code}\"],\"receipt_id\":null}}");
+        let message = "the gateway cannot record this request, so nothing is released; try again later";
+        Self::json(StatusCode::OK, compose::error(id, -32603, message, data.as_bytes()))
+    }
+
+    /// A notification was taken; there is nothing to say.
+    pub(crate) fn acknowledged() -> Self {
+        Self::of(Prepared::empty(StatusCode::ACCEPTED), Bytes::new())
+    }
+
+    /// A bare word for a probe.
+    pub(crate) fn probe(status: StatusCode, word: &'static str) -> Self {
+        let mut response = Response::new(full(Bytes::from_static(word.as_bytes())));
+        *response.status_mut() = status;
+        Self { response }
+    }
+
+    /// A public document.
+    pub(crate) fn document(json: Vec<u8>) -> Self {
+        Self::json(StatusCode::OK, json.into())
+    }
+
+    /// The gateway broke; nothing was released.
+    pub(crate) fn broken() -> Self {
+        Self::probe(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+    }
+
+    fn json(status: StatusCode, body: Bytes) -> Self {
+        let mut response = Response::new(full(body));
+        *response.status_mut() = status;
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        Self { response }
+    }
+
+    fn of(prepared: Prepared, body: Bytes) -> Self {
+        let mut response = Response::new(full(body));
+        *response.status_mut() = prepared.status;
+        let headers = response.headers_mut();
+        if !matches!(prepared.content, Content::Nothing) {
+            let kind = match prepared.form {
+                AnswerForm::Json => JSON,
+                AnswerForm::EventStream => EVENT_STREAM,
+            };
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        if let Some(id) = prepared.session.and_then(|id| HeaderValue::try_from(id).ok()) {
+            headers.insert(SESSION_ID, id);
+        }
+        if let Some(challenge) = prepared.challenge.and_then(|text| HeaderValue::try_from(text).ok()) {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if prepared.status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST, DELETE"));
+        }
+        Self { response }
+    }
+}
+
+fn full(body: Bytes) -> ReplyBody {
+    Full::new(body).boxed_unsync()
+}

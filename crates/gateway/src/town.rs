@@ -1,0 +1,258 @@
+//! The town behind the gate: everything one call looks at, assembled before any call and swapped
+//! as a whole. A call loads it once and sees nothing else change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use mcp::method::federated;
+use policy::{Inventory, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry};
+use screening::arguments::{ArgumentRules, Fields};
+use screening::result::Guards;
+use tokio::sync::watch;
+use vocabulary::json::{self, Value};
+use vocabulary::{ServerId, ToolId, canonical};
+
+use crate::edge::authenticate::Identity;
+use crate::edge::origin::Doorplate;
+
+/// Bounds on what a client and a server may send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The largest body of a client.
+    pub request_bytes: usize,
+    /// The deepest body of a client.
+    pub request_depth: usize,
+    /// Bounds on arguments.
+    pub arguments: json::Limits,
+    /// Bounds on any message of a server.
+    pub result: Guards,
+    /// How long a list waits for a server that was never discovered.
+    pub first_discovery: std::time::Duration,
+}
+
+/// Whether a server answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServerState {
+    /// Its first discovery since the start has not ended.
+    Pending,
+    /// It was discovered.
+    Up,
+    /// It could not be.
+    Down,
+}
+
+/// What a town is assembled from.
+pub struct TownPlan {
+    /// The ways of proving who one is.
+    pub identity: Arc<Identity>,
+    /// Hosts and origins we serve.
+    pub doorplate: Doorplate,
+    /// Our own URL, without a trailing slash.
+    pub public_url: String,
+    /// What the operator says of each server.
+    pub facts: Vec<ServerFacts>,
+    /// What was discovered.
+    pub stored: Vec<StoredServer>,
+    /// The policies.
+    pub rules: Arc<Rules>,
+    /// How to reach each server.
+    pub servers: Vec<Arc<upstream::Server>>,
+    /// Whether each server answers.
+    pub states: HashMap<ServerId, watch::Receiver<ServerState>>,
+    /// Tools whose undeclared fields the operator lets through.
+    pub open_tools: BTreeSet<(ServerId, String)>,
+    /// Rate and concurrency.
+    pub limiter: policy::Limits,
+    /// Sizes.
+    pub limits: Limits,
+    /// Which permits are good: a new number voids those of the last.
+    pub epoch: u64,
+    /// The town before this one; what did not change is taken over.
+    pub previous: Option<Arc<Town>>,
+}
+
+/// See the module.
+pub struct Town {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) doorplate: Doorplate,
+    pub(crate) public_url: String,
+    pub(crate) policy: Arc<Snapshot>,
+    pub(crate) limiter: policy::Limits,
+    pub(crate) limits: Limits,
+    servers: BTreeMap<ServerId, Arc<upstream::Server>>,
+    states: HashMap<ServerId, watch::Receiver<ServerState>>,
+    tools: HashMap<ToolId, Arc<ToolOnDisplay>>,
+}
+
+/// What the gateway keeps beside a tool's entry.
+pub(crate) struct ToolOnDisplay {
+    pub(crate) rules: ArgumentRules,
+    fields: Fields,
+    limits: json::Limits,
+    entry: Arc<ToolEntry>,
+    plain: OnceLock<Display>,
+    federated: OnceLock<Option<Display>>,
+}
+
+/// A definition as a list shows it, and its canonical form for the catalogue's hash.
+pub(crate) struct Display {
+    pub(crate) definition: Vec<u8>,
+    pub(crate) canonical: Vec<u8>,
+}
+
+/// The longest name on the federated route; longer ones are listed on their server's own.
+const LONGEST_NAME: usize = 128;
+
+impl Town {
+    /// Assembles a town. A tool whose input schema cannot be used is quarantined: arguments never
+    /// leave unchecked.
+    #[must_use]
+    pub fn assemble(plan: TownPlan) -> Self {
+        let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
+        let mut tools = HashMap::new();
+        let mut unusable = Vec::new();
+        for entry in inventory
+            .tools()
+            .iter()
+            .filter(|entry| entry.standing == Standing::Approved)
+        {
+            let key = (entry.id.server.clone(), entry.id.name.as_str().to_owned());
+            let fields = if plan.open_tools.contains(&key) {
+                Fields::Open
+            } else {
+                Fields::Closed
+            };
+            let kept = plan.previous.as_ref().and_then(|town| town.tools.get(&entry.id));
+            let kept = kept
+                .filter(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
+                .cloned();
+            match kept.map_or_else(|| ToolOnDisplay::compile(entry, fields, plan.limits.arguments), Some) {
+                Some(tool) => {
+                    tools.insert(entry.id.clone(), tool);
+                }
+                None => unusable.push(entry.id.clone()),
+            }
+        }
+        for id in &unusable {
+            inventory.quarantine_schema(id);
+        }
+        Self {
+            identity: plan.identity,
+            doorplate: plan.doorplate,
+            public_url: plan.public_url,
+            policy: Arc::new(Snapshot::build(inventory, plan.rules, plan.epoch)),
+            limiter: plan.limiter,
+            limits: plan.limits,
+            servers: plan
+                .servers
+                .into_iter()
+                .map(|server| (server.id().clone(), server))
+                .collect(),
+            states: plan.states,
+            tools,
+        }
+    }
+
+    /// The policies and the inventory in force.
+    #[must_use]
+    pub fn policy(&self) -> &Arc<Snapshot> {
+        &self.policy
+    }
+
+    /// Whether a request is addressed to us, by its host and origin.
+    #[must_use]
+    pub fn admits(&self, uri: &http::Uri, headers: &http::HeaderMap) -> bool {
+        self.doorplate.admits(uri, headers)
+    }
+
+    /// Whether a server answers.
+    #[must_use]
+    pub fn state_of(&self, server: &ServerId) -> ServerState {
+        self.states
+            .get(server)
+            .map_or(ServerState::Down, |state| *state.borrow())
+    }
+
+    pub(crate) fn server(&self, id: &ServerId) -> Option<&Arc<upstream::Server>> {
+        self.servers.get(id)
+    }
+
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<upstream::Server>> {
+        self.servers.values()
+    }
+
+    pub(crate) fn tool(&self, id: &ToolId) -> Option<&ToolOnDisplay> {
+        self.tools.get(id).map(Arc::as_ref)
+    }
+
+    /// Servers that were never discovered and may still be: what a list waits for.
+    pub(crate) fn pending<'a>(
+        &'a self,
+        wanted: Option<&'a ServerId>,
+    ) -> impl Iterator<Item = watch::Receiver<ServerState>> + 'a {
+        let inventory = self.policy.inventory();
+        self.states.iter().filter_map(move |(id, state)| {
+            let concerned = wanted.is_none_or(|wanted| wanted == id);
+            let never = inventory.server(id).is_some_and(|server| server.discovered.is_none());
+            (concerned && never && *state.borrow() == ServerState::Pending).then(|| state.clone())
+        })
+    }
+}
+
+impl ToolOnDisplay {
+    /// `None` where the input schema cannot be used.
+    fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
+        let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;
+        let (plain, federated) = (OnceLock::new(), OnceLock::new());
+        Some(Arc::new(Self {
+            rules,
+            fields,
+            limits,
+            entry: entry.clone(),
+            plain,
+            federated,
+        }))
+    }
+
+    fn is_for(&self, entry: &ToolEntry, fields: Fields, limits: &json::Limits) -> bool {
+        self.fields == fields && self.limits == *limits && *self.entry == *entry
+    }
+
+    /// The definition under its own name.
+    pub(crate) fn plain(&self) -> &Display {
+        self.plain.get_or_init(|| Display::of(self.entry.definition.to_vec()))
+    }
+
+    /// The definition under `server__tool`; `None` where that is too long.
+    pub(crate) fn federated(&self) -> Option<&Display> {
+        let make = || {
+            let name = federated(self.entry.id.server.as_str(), self.entry.id.name.as_str());
+            if name.chars().count() > LONGEST_NAME {
+                return None;
+            }
+            let definition = &self.entry.definition;
+            let span = mcp::server::member_span(definition, "name")?;
+            let mut renamed = definition.get(..span.start)?.to_vec();
+            mcp::compose::string(&name, &mut renamed);
+            renamed.extend_from_slice(definition.get(span.end..)?);
+            Some(Display::of(renamed))
+        };
+        self.federated.get_or_init(make).as_ref()
+    }
+}
+
+impl Display {
+    fn of(definition: Vec<u8>) -> Self {
+        const READING: json::Limits = json::Limits {
+            max_bytes: 1 << 20,
+            max_depth: 512,
+            max_string: 1 << 20,
+            max_items: 1 << 20,
+        };
+        let mut canonical = Vec::with_capacity(definition.len());
+        if let Ok(tree) = Value::parse(&definition, &READING) {
+            canonical::write(&tree, &mut canonical);
+        }
+        Self { definition, canonical }
+    }
+}
