@@ -1,0 +1,197 @@
+//! What exists, with risk, trust and standing; and the operator's approval of what changed.
+
+use policy::{QuarantineCause, Standing, ToolEntry};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use vocabulary::{Digest, ServerId, ToolName};
+
+use super::Call;
+use crate::answer::{Answer, Refusal};
+use crate::ports::{Approval, Reach, ServerView};
+
+pub(super) async fn tools(call: Call) -> Result<Answer, Refusal> {
+    let standing = call.query("standing");
+    if standing.is_some_and(|word| !matches!(word, "approved" | "quarantined")) {
+        return Err(Refusal::bad_request("`standing` is `approved` or `quarantined`"));
+    }
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    let wanted = |tool: &&std::sync::Arc<ToolEntry>| {
+        call.query("server")
+            .is_none_or(|server| tool.id.server.as_str() == server)
+            && standing.is_none_or(|word| standing_word(&tool.standing) == word)
+    };
+    let shown: Vec<Value> = snapshot
+        .inventory()
+        .tools()
+        .iter()
+        .filter(wanted)
+        .map(|tool| view(tool))
+        .collect();
+    Ok(Answer::json(&json!({ "tools": shown })))
+}
+
+pub(super) async fn tool(call: Call) -> Result<Answer, Refusal> {
+    show(&call).await
+}
+
+async fn show(call: &Call) -> Result<Answer, Refusal> {
+    let (server, name) = named(call)?;
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    let tool = snapshot.inventory().tool(&server, name.as_str()).ok_or_else(no_tool)?;
+    Ok(Answer::json(&in_full(tool)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApprovalBody {
+    definition_hash: Option<String>,
+}
+
+pub(super) async fn approve(call: Call) -> Result<Answer, Refusal> {
+    let (server, name) = named(&call)?;
+    let body: ApprovalBody = call.body()?;
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    let tool = snapshot.inventory().tool(&server, name.as_str()).ok_or_else(no_tool)?;
+    let seen = match body.definition_hash {
+        None => tool.definition_hash,
+        Some(text) => Digest::parse(&text)
+            .ok_or_else(|| Refusal::bad_request("`definition_hash` is not `sha256:` and 64 hex digits"))?,
+    };
+    call.record(
+        Some(&tool.id.to_string()),
+        &format!("the definition {seen} is approved"),
+    )
+    .await?;
+    let operator = call.operator.clone();
+    let approved = call
+        .ask(move |plane| plane.ports().inventory.approve(&server, &name, seen, &operator))
+        .await?;
+    match approved {
+        Approval::Approved => show(&call).await,
+        Approval::Changed { now } => Err(Refusal::conflict(format!(
+            "the definition has changed; it is {now} now"
+        ))),
+        Approval::NotOffered => Err(no_tool()),
+        Approval::Unusable(why) => Err(Refusal::conflict(format!("the definition cannot be used: {why}"))),
+    }
+}
+
+pub(super) async fn servers(call: Call) -> Result<Answer, Refusal> {
+    let servers = call.ask(|plane| plane.ports().gateway.servers()).await?;
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    let shown: Vec<Value> = servers
+        .iter()
+        .map(|server| server_view(server, snapshot.inventory()))
+        .collect();
+    Ok(Answer::json(&json!({ "servers": shown })))
+}
+
+pub(super) async fn refresh(call: Call) -> Result<Answer, Refusal> {
+    let no_server = || Refusal::not_found("no such server is configured");
+    let id = ServerId::parse(call.part("server")).map_err(|_| no_server())?;
+    let servers = call.ask(|plane| plane.ports().gateway.servers()).await?;
+    let known = servers
+        .into_iter()
+        .find(|server| server.id == id)
+        .ok_or_else(no_server)?;
+    call.record(Some(id.as_str()), "its tools are discovered again").await?;
+    let reach = call.plane.ports().gateway.refresh(&id).await?.ok_or_else(no_server)?;
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    Ok(Answer::json(&server_view(
+        &ServerView { reach, ..known },
+        snapshot.inventory(),
+    )))
+}
+
+fn named(call: &Call) -> Result<(ServerId, ToolName), Refusal> {
+    let server = ServerId::parse(call.part("server")).map_err(|_| no_tool())?;
+    let tool = ToolName::parse(call.part("tool")).map_err(|_| no_tool())?;
+    Ok((server, tool))
+}
+
+fn no_tool() -> Refusal {
+    Refusal::not_found("there is no such tool")
+}
+
+fn standing_word(standing: &Standing) -> &'static str {
+    match standing {
+        Standing::Approved => "approved",
+        Standing::Quarantined(_) => "quarantined",
+    }
+}
+
+fn view(tool: &ToolEntry) -> Value {
+    let cause = match &tool.standing {
+        Standing::Approved => Value::Null,
+        Standing::Quarantined(QuarantineCause::FirstSight) => "first_sight".into(),
+        Standing::Quarantined(QuarantineCause::NewTool) => "new_tool".into(),
+        Standing::Quarantined(QuarantineCause::Changed { .. }) => "changed".into(),
+        Standing::Quarantined(QuarantineCause::BadDefinition(fault)) => fault.to_string().into(),
+    };
+    let approved = match &tool.standing {
+        Standing::Approved => Some(tool.definition_hash),
+        Standing::Quarantined(QuarantineCause::Changed { approved }) => Some(*approved),
+        Standing::Quarantined(
+            QuarantineCause::FirstSight | QuarantineCause::NewTool | QuarantineCause::BadDefinition(_),
+        ) => None,
+    };
+    json!({
+        "id": tool.id.to_string(),
+        "server": tool.id.server.as_str(),
+        "name": tool.id.name.as_str(),
+        "risk": tool.risk.as_str(),
+        "trust": tool.trust.as_str(),
+        "standing": standing_word(&tool.standing),
+        "cause": cause,
+        "definition_hash": tool.definition_hash.to_string(),
+        "approved_hash": approved.map(|digest| digest.to_string()),
+        "hints": {
+            "readOnlyHint": tool.hints.read_only,
+            "destructiveHint": tool.hints.destructive,
+            "idempotentHint": tool.hints.idempotent,
+            "openWorldHint": tool.hints.open_world,
+        },
+    })
+}
+
+/// A tool with the server's own definition; `null` where that is no JSON.
+fn in_full(tool: &ToolEntry) -> Value {
+    let raw: Option<&RawValue> = serde_json::from_slice(&tool.definition).ok();
+    let definition = raw
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or(Value::Null);
+    let mut shown = view(tool);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("definition".to_owned(), definition);
+    }
+    shown
+}
+
+fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
+    let entry = inventory.server(&server.id);
+    let tools: Vec<_> = inventory
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server == server.id)
+        .collect();
+    let quarantined = tools
+        .iter()
+        .filter(|tool| matches!(tool.standing, Standing::Quarantined(_)))
+        .count();
+    let (reach, reason) = match &server.reach {
+        Reach::Unknown => ("unknown", None),
+        Reach::Up => ("up", None),
+        Reach::Down(reason) => ("down", Some(reason)),
+    };
+    json!({
+        "id": server.id.as_str(),
+        "url": server.url,
+        "trust": entry.map(|entry| entry.trust.as_str()),
+        "reach": reach,
+        "reason": reason,
+        "discovered": entry.and_then(|entry| entry.discovered).map(|time| time.to_string()),
+        "tools": tools.len(),
+        "quarantined": quarantined,
+    })
+}

@@ -1,0 +1,42 @@
+//! How the gateway stands, and the order to read its configuration again.
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::Call;
+use crate::answer::{Answer, Refusal};
+use crate::ports::Reload;
+
+pub(super) async fn status(call: Call) -> Result<Answer, Refusal> {
+    let status = call.ask(|plane| plane.ports().gateway.status()).await?;
+    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
+    Ok(Answer::json(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "running": status.mcp.is_some(),
+        "mcp": status.mcp,
+        "started": status.started.map(|time| time.to_string()),
+        "log": status.log,
+        "last_seq": status.last_seq,
+        "ledger_healthy": status.ledger_healthy,
+        "servers": snapshot.inventory().servers().count(),
+        "tools": snapshot.inventory().tools().len(),
+        "policies": snapshot.rules().ids().count(),
+        "policy_set": snapshot.policy_set().to_string(),
+        "epoch": snapshot.epoch(),
+    })))
+}
+
+pub(super) async fn reload(call: Call) -> Result<Answer, Refusal> {
+    call.record(None, "the configuration is read again").await?;
+    match call.plane.ports().gateway.reload().await? {
+        Reload::Done { warnings } => Ok(Answer::json(&json!({ "reloaded": true, "warnings": warnings }))),
+        Reload::NotRunning => Err(Refusal::conflict(
+            "no gateway runs; its next start reads the configuration",
+        )),
+        Reload::Refused { faults } => {
+            let message = "the new configuration has faults; the old one stays";
+            let refusal = Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_refused", message);
+            Err(Refusal { faults, ..refusal })
+        }
+    }
+}

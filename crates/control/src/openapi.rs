@@ -1,0 +1,178 @@
+//! The OpenAPI document, generated from the table of routes.
+
+use serde_json::{Map, Value, json};
+
+use crate::api::{BASE, Effect, ROUTES, Route};
+
+/// The document of this API, as served at `/api/v1/openapi.json`.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES {
+        let item = paths
+            .entry(format!("{BASE}{}", route.path))
+            .or_insert_with(|| json!({}));
+        if let Some(item) = item.as_object_mut() {
+            item.insert(route.verb.as_str().to_owned(), operation(route));
+        }
+    }
+    let schemas: Map<String, Value> = SCHEMAS
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), schema(text)))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Portreeve admin API",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "See and steer a gateway. Every change and every refusal leaves an `admin` record.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "security": [{ "adminToken": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "adminToken": { "type": "http", "scheme": "bearer", "description": "An admin token, `ptr_adm_…`." },
+            },
+            "schemas": schemas,
+        },
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let answer = |description: &str, name: &str| {
+        json!({
+            "description": description,
+            "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } },
+        })
+    };
+    let success = if route.answer == "CreatedToken" { "201" } else { "200" };
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": route.summary,
+        "parameters": parameters(route),
+        "responses": {
+            success: answer("Done.", route.answer),
+            "401": answer("No admin token, or not a good one.", "Error"),
+            "403": answer("Another host, or a foreign page.", "Error"),
+            "default": answer("Refused or failed.", "Error"),
+        },
+    });
+    if let Some(members) = operation.as_object_mut() {
+        if let Some(name) = route.body {
+            let required = name != "Approval";
+            let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
+            let body = json!({ "required": required, "content": { "application/json": { "schema": schema } } });
+            members.insert("requestBody".to_owned(), body);
+        }
+        if let Effect::Changes(action) = route.effect {
+            members.insert("x-portreeve-action".to_owned(), action.into());
+        }
+    }
+    operation
+}
+
+/// `getToolsServerTool`: the verb and the path, in one word.
+fn operation_id(route: &Route) -> String {
+    let mut id = route.verb.as_str().to_owned();
+    for word in route
+        .path
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+    {
+        let mut letters = word.chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.push_str(letters.as_str());
+    }
+    id
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let in_path = route
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path =
+        in_path.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+    let in_query = route.query.iter().map(|(name, about)| {
+        json!({ "name": name, "in": "query", "required": false, "description": about, "schema": { "type": "string" } })
+    });
+    in_path.chain(in_query).collect()
+}
+
+fn schema(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}
+
+/// The shapes of bodies and answers, by name.
+const SCHEMAS: &[(&str, &str)] = &[
+    (
+        "Error",
+        r#"{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"faults":{"type":"array","items":{"type":"string"}}}}}}"#,
+    ),
+    (
+        "Status",
+        r#"{"type":"object","required":["version","running","mcp","started","log","last_seq","ledger_healthy","servers","tools","policies","policy_set","epoch"],"properties":{"version":{"type":"string"},"running":{"type":"boolean"},"mcp":{"type":["string","null"]},"started":{"type":["string","null"],"format":"date-time"},"log":{"type":"string"},"last_seq":{"type":"integer"},"ledger_healthy":{"type":"boolean"},"servers":{"type":"integer"},"tools":{"type":"integer"},"policies":{"type":"integer"},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
+    ),
+    (
+        "Token",
+        r#"{"type":"object","required":["id","kind","sub","actor_type","client_id","org_id","groups","servers","standing","created","expires","revoked"],"properties":{"id":{"type":"string"},"kind":{"enum":["agent","admin"]},"sub":{"type":"string"},"actor_type":{"enum":["user","agent","system"]},"client_id":{"type":["string","null"]},"org_id":{"type":["string","null"]},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","items":{"type":"string"},"description":"`*` stands for every server that policy allows."},"standing":{"enum":["live","expired","revoked"]},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"revoked":{"type":["string","null"],"format":"date-time"}}}"#,
+    ),
+    (
+        "Tokens",
+        r##"{"type":"object","required":["tokens"],"properties":{"tokens":{"type":"array","items":{"$ref":"#/components/schemas/Token"}}}}"##,
+    ),
+    (
+        "NewToken",
+        r#"{"type":"object","additionalProperties":false,"required":["sub"],"properties":{"sub":{"type":"string"},"actor":{"enum":["user","agent","system"],"default":"agent"},"client_id":{"type":"string"},"org_id":{"type":"string"},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","minItems":1,"items":{"type":"string"}},"ttl_seconds":{"type":"integer","minimum":1,"maximum":31622400,"default":3600}}}"#,
+    ),
+    (
+        "CreatedToken",
+        r#"{"type":"object","required":["id","token","expires"],"properties":{"id":{"type":"string"},"token":{"type":"string","description":"Shown here and nowhere else."},"expires":{"type":"string","format":"date-time"}}}"#,
+    ),
+    (
+        "Record",
+        r#"{"type":"object","required":["v","type","log","seq","ts","prev_hash","record_hash"]}"#,
+    ),
+    (
+        "Records",
+        r##"{"type":"object","required":["records"],"properties":{"records":{"type":"array","items":{"$ref":"#/components/schemas/Record"}}}}"##,
+    ),
+    (
+        "Tool",
+        r#"{"type":"object","required":["id","server","name","risk","trust","standing","cause","definition_hash","approved_hash","hints"],"properties":{"id":{"type":"string"},"server":{"type":"string"},"name":{"type":"string"},"risk":{"enum":["low","medium","high","critical"]},"trust":{"enum":["internal","verified","community","unknown"]},"standing":{"enum":["approved","quarantined"]},"cause":{"type":["string","null"]},"definition_hash":{"type":"string"},"approved_hash":{"type":["string","null"]},"hints":{"type":"object"}}}"#,
+    ),
+    (
+        "Tools",
+        r##"{"type":"object","required":["tools"],"properties":{"tools":{"type":"array","items":{"$ref":"#/components/schemas/Tool"}}}}"##,
+    ),
+    (
+        "ToolInFull",
+        r##"{"allOf":[{"$ref":"#/components/schemas/Tool"},{"type":"object","required":["definition"],"properties":{"definition":{"description":"As the server sent it."}}}]}"##,
+    ),
+    (
+        "Approval",
+        r#"{"type":"object","additionalProperties":false,"properties":{"definition_hash":{"type":"string","description":"The definition that was looked at; if the server has changed it since, nothing is approved."}}}"#,
+    ),
+    (
+        "Server",
+        r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","down"]},"reason":{"type":["string","null"]},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
+    ),
+    (
+        "Servers",
+        r##"{"type":"object","required":["servers"],"properties":{"servers":{"type":"array","items":{"$ref":"#/components/schemas/Server"}}}}"##,
+    ),
+    (
+        "Question",
+        r#"{"type":"object","additionalProperties":false,"required":["principal","server","tool"],"properties":{"principal":{"type":"object","additionalProperties":false,"required":["sub"],"properties":{"sub":{"type":"string"},"actor":{"enum":["user","agent","system"],"default":"agent"},"authn":{"enum":["jwt","token","mtls"],"default":"token"},"client_id":{"type":"string"},"org_id":{"type":"string"},"groups":{"type":"array","items":{"type":"string"}},"claims":{"type":"object"}}},"server":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"},"address":{"type":"string","default":"127.0.0.1"}}}"#,
+    ),
+    (
+        "Explanation",
+        r#"{"type":"object","required":["decision","policy_id","reason_code","told_to_caller","visible","policies","policy_set","epoch"],"properties":{"decision":{"enum":["allow","deny","require_approval"]},"policy_id":{"type":"string"},"reason_code":{"type":"string"},"told_to_caller":{"type":"string"},"visible":{"type":"boolean"},"policies":{"type":"array","items":{"type":"object","required":["policy_id","effect","finding","error"]}},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
+    ),
+    (
+        "Reloaded",
+        r#"{"type":"object","required":["reloaded","warnings"],"properties":{"reloaded":{"const":true},"warnings":{"type":"array","items":{"type":"string"}}}}"#,
+    ),
+    ("OpenApi", r#"{"type":"object"}"#),
+];

@@ -1,0 +1,295 @@
+//! What the control plane needs of the rest, as small traits; the app connects them to store, ledger and
+//! gateway. Calls may block: the control plane makes them off the event loop.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ledger::{Event, Ledger, LedgerDown};
+use policy::Snapshot;
+use vocabulary::{ActorType, Digest, ReceiptId, ServerId, ServerScope, Timestamp, ToolName};
+
+use crate::Operator;
+
+/// Why the other side of a port did not do its work. The cause is for the log; operators see this sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway's state cannot be read or changed")]
+pub struct PortError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+impl PortError {
+    /// Wraps a cause.
+    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(cause.into())
+    }
+}
+
+/// Answers later.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// All ports.
+#[derive(Clone)]
+pub struct Ports {
+    /// Tokens of agents and operators.
+    pub tokens: Arc<dyn Tokens>,
+    /// The log, as far as it can be read.
+    pub activity: Arc<dyn Activity>,
+    /// What exists and who may use it.
+    pub inventory: Arc<dyn Inventory>,
+    /// The running gateway itself.
+    pub gateway: Arc<dyn Gateway>,
+}
+
+/// Writes records of what operators do.
+pub trait Recorder: Send + Sync {
+    /// Returns once the record is written.
+    fn record(&self, event: Event) -> Later<'_, Result<(), LedgerDown>>;
+}
+
+impl Recorder for Ledger {
+    fn record(&self, event: Event) -> Later<'_, Result<(), LedgerDown>> {
+        Box::pin(async move { self.append_event(event).await.map(drop) })
+    }
+}
+
+/// What kind of token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenKind {
+    /// For the data plane.
+    Agent,
+    /// For the control plane.
+    Admin,
+}
+
+/// A token as operators see it: never the token itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenView {
+    /// Its name.
+    pub id: String,
+    /// What it is good for.
+    pub kind: TokenKind,
+    /// Whom it stands for.
+    pub sub: String,
+    /// User, agent or system.
+    pub actor_type: ActorType,
+    /// The client it was made for.
+    pub client_id: Option<String>,
+    /// The organisation.
+    pub org_id: Option<String>,
+    /// Groups, as policies see them.
+    pub groups: Vec<String>,
+    /// The servers it is good for.
+    pub servers: ServerScope,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it ends.
+    pub expires: Timestamp,
+    /// When an operator took it back.
+    pub revoked: Option<Timestamp>,
+}
+
+/// What became of a revocation. It holds for the next request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Revocation {
+    /// The token is revoked now, or was before.
+    Revoked(TokenView),
+    /// There is no such token.
+    Unknown,
+}
+
+/// Keeps tokens.
+pub trait Tokens: Send + Sync {
+    /// Keeps a new token, known by the digest of its text from now on.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn add(&self, token: &TokenView, digest: Digest) -> Result<(), PortError>;
+
+    /// Every token, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn list(&self) -> Result<Vec<TokenView>, PortError>;
+
+    /// Takes a token back, from the next request on.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn revoke(&self, id: &str, at: Timestamp) -> Result<Revocation, PortError>;
+
+    /// The admin token with this digest, whatever its standing.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn admin_token(&self, digest: &Digest) -> Result<Option<TokenView>, PortError>;
+}
+
+/// Which records are wanted. Text is compared exactly.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ActivityFilter {
+    /// `type` of the record.
+    pub kind: Option<String>,
+    /// One of [`crate::ports::STATUSES`].
+    pub status: Option<String>,
+    /// Server id.
+    pub server: Option<String>,
+    /// Tool name.
+    pub tool: Option<String>,
+    /// `principal.sub`.
+    pub principal: Option<String>,
+    /// Session id, or its digest as records have it.
+    pub session: Option<String>,
+    /// Harness run.
+    pub run: Option<String>,
+    /// Not older than this.
+    pub since: Option<Timestamp>,
+    /// Not newer than this.
+    pub until: Option<Timestamp>,
+    /// Only records after this one.
+    pub after: Option<u64>,
+    /// Only records before this one.
+    pub before: Option<u64>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// The values of [`ActivityFilter::status`].
+pub const STATUSES: [&str; 8] = [
+    "allowed", "denied", "blocked", "warning", "redacted", "stripped", "pending", "error",
+];
+
+/// Names a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordName {
+    /// The receipt's id: its final record, or its intent while there is none.
+    Receipt(ReceiptId),
+    /// The place in the log.
+    Seq(u64),
+}
+
+/// Reads the log.
+pub trait Activity: Send + Sync {
+    /// Records, newest first, each a line exactly as stored. With `after` set, the oldest of those that
+    /// follow it are taken, so that none is skipped.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn list(&self, filter: &ActivityFilter) -> Result<Vec<String>, PortError>;
+
+    /// One record, exactly as stored.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn show(&self, name: RecordName) -> Result<Option<String>, PortError>;
+}
+
+/// What became of an approval.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Approval {
+    /// It holds from the next request on.
+    Approved,
+    /// The definition is not the one that was looked at; nothing was approved.
+    Changed {
+        /// The digest as it is now.
+        now: Digest,
+    },
+    /// The server does not offer the tool.
+    NotOffered,
+    /// The definition cannot be used, approved or not; the text says why and quotes nothing.
+    Unusable(String),
+}
+
+/// Knows what exists.
+pub trait Inventory: Send + Sync {
+    /// Inventory and policies as they stand.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError>;
+
+    /// Approves a tool's definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
+    ///
+    /// # Errors
+    /// When the store or the log fails.
+    fn approve(
+        &self,
+        server: &ServerId,
+        tool: &ToolName,
+        seen: Digest,
+        operator: &Operator,
+    ) -> Result<Approval, PortError>;
+}
+
+/// How a server was found last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Nobody has asked yet, or no gateway runs.
+    Unknown,
+    /// It answered.
+    Up,
+    /// It did not; the text says why and quotes nothing of its answer.
+    Down(String),
+}
+
+/// A server as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerView {
+    /// Its id.
+    pub id: ServerId,
+    /// Its address.
+    pub url: String,
+    /// How it was found last.
+    pub reach: Reach,
+}
+
+/// The gateway as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayStatus {
+    /// URL of the `/mcp` route; `None` while no gateway runs.
+    pub mcp: Option<String>,
+    /// When it started; `None` while no gateway runs.
+    pub started: Option<Timestamp>,
+    /// The log's name.
+    pub log: String,
+    /// The place of the newest record.
+    pub last_seq: u64,
+    /// Whether the log can be written.
+    pub ledger_healthy: bool,
+}
+
+/// What became of asking for a reload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reload {
+    /// The new configuration is in force.
+    Done {
+        /// What deserves a second look, one sentence each.
+        warnings: Vec<String>,
+    },
+    /// The old one stays; these are the faults of the new one.
+    Refused {
+        /// One sentence each.
+        faults: Vec<String>,
+    },
+    /// No gateway runs; its next start reads the configuration.
+    NotRunning,
+}
+
+/// The running gateway, or its absence.
+pub trait Gateway: Send + Sync {
+    /// How it stands.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn status(&self) -> Result<GatewayStatus, PortError>;
+
+    /// Every configured server, in order of id.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn servers(&self) -> Result<Vec<ServerView>, PortError>;
+
+    /// Reads the configuration again: the whole new one or nothing.
+    fn reload(&self) -> Later<'_, Result<Reload, PortError>>;
+
+    /// Discovers a server's tools again; `None` if no such server is configured.
+    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>>;
+}
