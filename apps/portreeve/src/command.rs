@@ -1,0 +1,114 @@
+//! The commands. Each says what it does in its own file; this one knows their names and how they end:
+//! 0 well, 1 not well, 2 wrongly called.
+
+mod access;
+mod activity;
+mod check;
+mod offline;
+mod output;
+mod pinned;
+mod policy;
+mod serve;
+mod server;
+mod token;
+mod tool;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, find_file};
+
+/// A security gateway for MCP: nothing crosses it unidentified, undeclared, unchecked or unrecorded.
+#[derive(Parser)]
+#[command(name = "portreeve", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    /// Configuration [default: ./portreeve.toml, then the XDG configuration directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway: data plane and control plane
+    Serve(serve::Serve),
+    /// Run a gateway with two demo servers and a short tour, without any set-up
+    Demo,
+    /// Check all that start-up checks, report every fault at once, start nothing
+    Check(check::Check),
+    /// Agent tokens
+    #[command(subcommand)]
+    Token(token::Token),
+    /// Tools of the inventory, with risk, trust and standing
+    #[command(subcommand)]
+    Tool(tool::Tool),
+    /// Configured servers
+    #[command(subcommand)]
+    Server(server::Server),
+    /// Policies: find mistakes, explain decisions
+    #[command(subcommand)]
+    Policy(policy::Policy),
+    /// The log of everything
+    #[command(subcommand)]
+    Activity(activity::Activity),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help and version are no mistake; everything else is a usage error.
+            let _ = told.print();
+            return if told.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    // An error means that a provider is installed already, and it can only be this one.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::failed(&anyhow::Error::new(error)),
+    };
+    match runtime.block_on(cli.run()) {
+        Ok(code) => code,
+        Err(error) => output::failed(&error),
+    }
+}
+
+impl Cli {
+    async fn run(self) -> anyhow::Result<ExitCode> {
+        let config = self.config.as_deref();
+        match self.command {
+            Command::Serve(serve) => serve.run(load(config)?).await,
+            Command::Demo => serve::demo().await,
+            Command::Check(check) => check.run(config),
+            Command::Token(token) => token.run(&load(config)?).await,
+            Command::Tool(tool) => tool.run(&load(config)?).await,
+            Command::Server(server) => server.run(&load(config)?).await,
+            Command::Policy(policy) => policy.run(config).await,
+            Command::Activity(activity) => activity.run(&load(config)?).await,
+        }
+    }
+}
+
+fn load(given: Option<&std::path::Path>) -> anyhow::Result<Config> {
+    Ok(Config::load(&find_file(given)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

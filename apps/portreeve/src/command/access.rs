@@ -1,0 +1,320 @@
+//! How commands reach the state: through the admin API of the running gateway or, where none runs, through
+//! the same API in this process, on the state directory and under its lock.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use axum::body::Body;
+use control::{ControlPlane, Operator};
+use http::{Method, Request, header};
+use http_body_util::BodyExt as _;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use store::{LockError, StateLock};
+use vocabulary::Secret;
+
+use super::offline;
+use super::pinned;
+use crate::config::{Config, Tls, variable};
+use crate::wire_up::{Whereabouts, admin_token_file};
+
+/// A way to the state of a gateway.
+pub(super) struct Access(Way);
+
+enum Way {
+    Running(Client),
+    Offline {
+        plane: ControlPlane,
+        closing: offline::Closing,
+        _lock: StateLock,
+    },
+}
+
+struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Secret,
+}
+
+/// The API's answer to something it did not do.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}{}", self.tail())]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    message: String,
+    faults: Vec<String>,
+}
+
+impl Refused {
+    fn tail(&self) -> String {
+        self.faults.iter().map(|fault| format!("\n{fault}")).collect()
+    }
+}
+
+impl Access {
+    /// Finds the way: the lock of the state directory if it is free, else the gateway that holds it.
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let began = Instant::now();
+        loop {
+            match StateLock::take(&config.state.dir) {
+                Ok(lock) => return Self::offline(config, lock),
+                Err(LockError::InUse(_)) => {}
+                Err(error @ LockError::Disk { .. }) => return Err(error.into()),
+            }
+            if let Some(whereabouts) = whereabouts(&config.state.dir) {
+                let client = Client::new(config, &whereabouts)?;
+                match client.knock().await {
+                    Ok(()) => return Ok(Self(Way::Running(client))),
+                    Err(error) if began.elapsed() >= PATIENCE => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            // Another command, or a gateway that has just begun or is about to end: it will not be long.
+            anyhow::ensure!(
+                began.elapsed() < PATIENCE,
+                "the state directory is in use, but no gateway answers"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Whether a gateway runs.
+    pub(super) fn is_running(&self) -> bool {
+        match &self.0 {
+            Way::Running(_) => true,
+            Way::Offline { .. } => false,
+        }
+    }
+
+    /// `GET`, as parsed JSON.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(serde_json::from_slice(&self.ask(Method::GET, path, None).await?)?)
+    }
+
+    /// `GET`, as the bytes that came.
+    pub(super) async fn get_raw(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// `POST`, as parsed JSON.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        Ok(serde_json::from_slice(
+            &self.ask(Method::POST, path, Some(body)).await?,
+        )?)
+    }
+
+    /// `DELETE`, as parsed JSON.
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(serde_json::from_slice(&self.ask(Method::DELETE, path, None).await?)?)
+    }
+
+    /// Ends the access: what an offline command recorded is on disk when this returns.
+    pub(super) async fn close(self) -> anyhow::Result<()> {
+        match self.0 {
+            Way::Running(_) => Ok(()),
+            Way::Offline { plane, closing, _lock } => {
+                drop(plane);
+                Ok(tokio::task::spawn_blocking(move || closing.close()).await?)
+            }
+        }
+    }
+
+    fn offline(config: &Config, lock: StateLock) -> anyhow::Result<Self> {
+        let (plane, closing) = offline::plane(config)?;
+        Ok(Self(Way::Offline {
+            plane,
+            closing,
+            _lock: lock,
+        }))
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Vec<u8>> {
+        let body = body.map(Value::to_string);
+        let (status, bytes) = match &self.0 {
+            Way::Running(client) => client.ask(method, path, body).await?,
+            Way::Offline { plane, .. } => {
+                let request = Request::builder().method(method).uri(format!("{BASE}{path}"));
+                let request = request.header(header::CONTENT_TYPE, "application/json");
+                let request = request.body(body.map_or_else(Body::empty, Body::from))?;
+                let response = plane.act(request, &Operator::at_the_machine()).await;
+                (
+                    response.status().as_u16(),
+                    response.into_body().collect().await?.to_bytes().to_vec(),
+                )
+            }
+        };
+        if (200..300).contains(&status) {
+            Ok(bytes)
+        } else {
+            Err(refused(status, &bytes).into())
+        }
+    }
+}
+
+impl Client {
+    /// A client for the gateway that runs on this configuration's state directory.
+    fn new(config: &Config, whereabouts: &Whereabouts) -> anyhow::Result<Self> {
+        let token = match variable("PORTREEVE_ADMIN_TOKEN") {
+            Some(token) => Secret::new(token),
+            None => Secret::new(read(&admin_token_file(&config.state.dir))?.trim().to_owned()),
+        };
+        let url: http::Uri = whereabouts.admin.parse().context("gateway.json names no address")?;
+        let address = reachable(&url).context("gateway.json names no address")?;
+        // The gateway answers to its allowed hosts alone; the address is where it listens.
+        let named = config
+            .listen
+            .allowed_hosts
+            .iter()
+            .find(|host| host.parse::<IpAddr>().is_err());
+        let host = named.cloned().unwrap_or_else(|| bracketed(address.ip()));
+        let builder = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none());
+        let builder = builder
+            .resolve(&host, address)
+            .connect_timeout(Duration::from_secs(2))
+            .timeout(DEADLINE);
+        let builder = match (&config.listen.tls, &whereabouts.ca) {
+            (Tls::Off, _) => builder,
+            (Tls::Files { chain, .. }, _) => builder.tls_backend_preconfigured(pinned::client(chain)?),
+            (Tls::Auto, Some(ca)) => builder.tls_certs_only(authorities(ca)?),
+            (Tls::Auto, None) => anyhow::bail!("gateway.json names no CA"),
+        };
+        let scheme = url.scheme_str().unwrap_or("https");
+        let base = format!("{scheme}://{host}:{}{BASE}", address.port());
+        Ok(Self {
+            http: builder.build()?,
+            base,
+            token,
+        })
+    }
+
+    /// Whether anybody is there; what is answered does not matter yet.
+    async fn knock(&self) -> anyhow::Result<()> {
+        self.ask(Method::GET, "/status", None).await.map(drop)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<String>) -> anyhow::Result<(u16, Vec<u8>)> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.http.request(method, url).bearer_auth(self.token.expose());
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        }
+        let response = request.send().await.context("the gateway does not answer")?;
+        let status = response.status().as_u16();
+        let bytes = response.bytes().await.context("the gateway's answer broke off")?;
+        Ok((status, bytes.to_vec()))
+    }
+}
+
+/// The records of a listing, each exactly as stored.
+pub(super) fn records(body: &[u8]) -> anyhow::Result<Vec<&RawValue>> {
+    #[derive(serde::Deserialize)]
+    struct Records<'a> {
+        #[serde(borrow)]
+        records: Vec<&'a RawValue>,
+    }
+    let records: Records<'_> = serde_json::from_slice(body).context("the answer cannot be read")?;
+    Ok(records.records)
+}
+
+/// A part of a path or a query, percent-encoded.
+pub(super) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}
+
+fn refused(status: u16, body: &[u8]) -> Refused {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = match (status, answer.pointer("/error/message").and_then(Value::as_str)) {
+        (401, _) => "the gateway does not take this admin token".to_owned(),
+        (_, Some(message)) => message.to_owned(),
+        (_, None) => format!("the gateway answered {status}"),
+    };
+    let faults = answer.pointer("/error/faults").and_then(Value::as_array);
+    let faults = faults
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    Refused {
+        status,
+        message,
+        faults,
+    }
+}
+
+/// Where the gateway on this state directory answers, if one has said so.
+fn whereabouts(state: &Path) -> Option<Whereabouts> {
+    let text = std::fs::read_to_string(state.join("gateway.json")).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
+}
+
+fn authorities(path: &Path) -> anyhow::Result<Vec<reqwest::Certificate>> {
+    let text = read(path)?;
+    let mut certificates = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
+        certificates.push(reqwest::Certificate::from_der(&certificate?)?);
+    }
+    Ok(certificates)
+}
+
+/// Where a listener is reached from this machine.
+fn reachable(url: &http::Uri) -> Option<SocketAddr> {
+    let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
+    let ip = match host.parse::<IpAddr>().ok()? {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    Some(SocketAddr::new(ip, url.port_u16()?))
+}
+
+fn bracketed(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+const BASE: &str = "/api/v1";
+/// How long a command waits for another one, or for a gateway that is starting.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Discovery of a slow server is the longest thing a command waits for.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_travel_in_paths_whatever_they_hold() {
+        assert_eq!(encoded("get/weather v2é"), "get%2Fweather%20v2%C3%A9");
+    }
+
+    #[test]
+    fn a_listener_on_every_address_is_reached_on_loopback() {
+        let at = |url: &str| reachable(&url.parse().unwrap()).map(|address| address.to_string());
+        assert_eq!(at("https://0.0.0.0:8444").as_deref(), Some("127.0.0.1:8444"));
+        assert_eq!(at("https://[::]:1").as_deref(), Some("[::1]:1"));
+        assert_eq!(at("http://192.0.2.7:5").as_deref(), Some("192.0.2.7:5"));
+        assert_eq!(at("https://name:1"), None);
+    }
+}

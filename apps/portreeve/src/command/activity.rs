@@ -1,0 +1,280 @@
+//! `activity`: the log, listed, shown, followed and exported. Records are printed exactly as stored.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::Value;
+use vocabulary::{Clock, Timestamp};
+
+use super::access::{Access, encoded, records};
+use super::output::{self, Form, cell, flatten, local_time};
+use crate::config::{Config, units};
+
+mod csv;
+
+#[derive(Subcommand)]
+pub(super) enum Activity {
+    /// List records, newest first
+    List {
+        #[command(flatten)]
+        filter: Filter,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        limit: u64,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show one record with every field
+    Show {
+        /// A receipt id, or a record's place in the log
+        id: String,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Follow the log of a running gateway
+    Watch {
+        #[command(flatten)]
+        filter: Filter,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Export records, oldest first
+    Export {
+        #[command(flatten)]
+        filter: Filter,
+        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+        format: Format,
+    },
+}
+
+/// Which records are wanted.
+#[derive(clap::Args)]
+pub(super) struct Filter {
+    /// Type of the record
+    #[arg(long = "type", value_name = "TYPE", value_parser = TYPES)]
+    kind: Option<String>,
+    /// What came of it
+    #[arg(long, value_parser = control::ports::STATUSES)]
+    status: Option<String>,
+    /// Server id
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+    /// Tool name
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// `sub` of the caller
+    #[arg(long, value_name = "SUB")]
+    principal: Option<String>,
+    /// Session id, or its digest as records have it
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Harness run
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
+    /// Not older than this: an RFC 3339 time, or how long ago (15m, 7d)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    since: Option<Timestamp>,
+    /// Not newer than this
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<Timestamp>,
+}
+
+/// What an export looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(super) enum Format {
+    /// One record per line, exactly as stored
+    Jsonl,
+    /// A table with the most asked-for fields
+    Csv,
+}
+
+impl Activity {
+    pub(super) async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        let access = Access::open(config).await?;
+        let done = match self {
+            Self::List { filter, limit, form } => list(&access, &filter, limit, form).await,
+            Self::Show { id, form } => show(&access, &id, form).await,
+            Self::Watch { filter, form } => watch(&access, &filter, form).await,
+            Self::Export { filter, format } => export(&access, &filter, format).await,
+        };
+        access.close().await?;
+        done.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+async fn list(access: &Access, filter: &Filter, limit: u64, form: Form) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    let (mut left, mut before) = (limit, None);
+    while left > 0 {
+        let body = access.get_raw(&filter.path("before", before, left.min(PAGE))).await?;
+        let page = records(&body)?;
+        match form.json {
+            true => output::lines(page.iter().map(|record| record.get()))?,
+            false => rows.extend(page.iter().map(|record| row(&parsed(record.get())))),
+        }
+        let count = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        before = page.last().map(|record| seq(record.get()));
+        if count < left.min(PAGE) {
+            break;
+        }
+        left = left.saturating_sub(count);
+    }
+    if form.json {
+        Ok(())
+    } else {
+        output::table(&HEADING, rows)
+    }
+}
+
+async fn show(access: &Access, id: &str, form: Form) -> anyhow::Result<()> {
+    let body = access.get_raw(&format!("/activity/{}", encoded(id))).await?;
+    let record = String::from_utf8(body)?;
+    match form.json {
+        true => output::line(&record),
+        false => output::sheet(&flatten(&serde_json::from_str(&record)?)),
+    }
+}
+
+async fn watch(access: &Access, filter: &Filter, form: Form) -> anyhow::Result<()> {
+    anyhow::ensure!(access.is_running(), "no gateway runs, so there is nothing to follow");
+    let newest = access.get_raw("/activity?limit=1").await?;
+    let mut after = records(&newest)?.first().map_or(0, |record| seq(record.get()));
+    loop {
+        let body = access.get_raw(&filter.path("after", Some(after), PAGE)).await?;
+        for record in records(&body)?.iter().rev() {
+            after = after.max(seq(record.get()));
+            match form.json {
+                true => output::line(record.get())?,
+                false => {
+                    let cells: Vec<String> = row(&parsed(record.get()))
+                        .iter()
+                        .map(|cell| output::printable(cell))
+                        .collect();
+                    output::line(&cells.join("  "))?;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+async fn export(access: &Access, filter: &Filter, format: Format) -> anyhow::Result<()> {
+    if format == Format::Csv {
+        output::line(&csv::heading())?;
+    }
+    let mut after = 0;
+    loop {
+        let body = access.get_raw(&filter.path("after", Some(after), PAGE)).await?;
+        let page = records(&body)?;
+        match format {
+            Format::Jsonl => output::lines(page.iter().rev().map(|record| record.get()))?,
+            Format::Csv => {
+                let rows: Vec<String> = page
+                    .iter()
+                    .rev()
+                    .map(|record| csv::row(&parsed(record.get())))
+                    .collect();
+                output::lines(rows.iter().map(String::as_str))?;
+            }
+        }
+        let Some(newest) = page.first() else { return Ok(()) };
+        after = seq(newest.get());
+    }
+}
+
+impl Filter {
+    /// The listing's path, with one bound on the place in the log.
+    fn path(&self, bound: &str, seq: Option<u64>, limit: u64) -> String {
+        let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        let parts = [
+            ("type", self.kind.clone()),
+            ("status", self.status.clone()),
+            ("server", self.server.clone()),
+            ("tool", self.tool.clone()),
+            ("principal", self.principal.clone()),
+            ("session", self.session.clone()),
+            ("run", self.run.clone()),
+            ("since", time(self.since)),
+            ("until", time(self.until)),
+            (bound, seq.map(|seq| seq.to_string())),
+            ("limit", Some(limit.to_string())),
+        ];
+        let parts = parts
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name}={}", encoded(value.as_deref()?))));
+        format!("/activity?{}", parts.collect::<Vec<_>>().join("&"))
+    }
+}
+
+/// A record as a row: when, what, who, on what, how it ended, and under which name.
+fn row(record: &Value) -> Vec<String> {
+    let first = |names: &[&str]| {
+        let found = names.iter().map(|name| cell(record, name)).find(|text| text != "-");
+        found.unwrap_or_else(|| "-".to_owned())
+    };
+    let target = match (
+        cell(record, "/mcp/server_id").as_str(),
+        cell(record, "/mcp/tool_name").as_str(),
+    ) {
+        ("-", "-") => first(&["/subject"]),
+        (server, "-") => server.to_owned(),
+        (server, tool) => format!("{server}/{tool}"),
+    };
+    let result = match (
+        cell(record, "/phase").as_str(),
+        cell(record, "/outcome/status").as_str(),
+    ) {
+        ("intent", _) => "intent".to_owned(),
+        (_, "error") if cell(record, "/decision/result") == "allow" => "error".to_owned(),
+        (_, "timeout") => "timeout".to_owned(),
+        _ => first(&["/decision/result", "/result"]),
+    };
+    vec![
+        cell(record, "/seq"),
+        local_time(&cell(record, "/ts")),
+        cell(record, "/type"),
+        first(&["/principal/sub", "/actor"]),
+        first(&["/mcp/method", "/action"]),
+        target,
+        result,
+        first(&["/decision/reason_codes", "/message"]),
+        cell(record, "/receipt_id"),
+    ]
+}
+
+fn parsed(record: &str) -> Value {
+    serde_json::from_str(record).unwrap_or_default()
+}
+
+fn seq(record: &str) -> u64 {
+    parsed(record).get("seq").and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let ago = || {
+        let back = i64::try_from(units::duration(text)?.as_micros()).ok()?;
+        Some(Timestamp::from_micros(
+            Clock::system().now().as_micros().saturating_sub(back),
+        ))
+    };
+    Timestamp::parse(text)
+        .or_else(ago)
+        .ok_or_else(|| "write a time such as 2026-11-15T12:00:00Z, or 15m, 7d".to_owned())
+}
+
+const HEADING: [&str; 9] = ["seq", "time", "type", "who", "what", "on", "result", "why", "receipt"];
+/// Records asked for at once; longer listings are asked for in pages.
+const PAGE: u64 = 1_000;
+/// Record types of the log.
+const TYPES: [&str; 9] = [
+    "request",
+    "policy_decision",
+    "egress",
+    "approval",
+    "incident",
+    "inventory",
+    "harness_attempt",
+    "harness_result",
+    "admin",
+];

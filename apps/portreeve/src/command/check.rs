@@ -1,0 +1,72 @@
+//! `check`: all that start-up checks; starts nothing and leaves nothing behind.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::output::{self, Form};
+use crate::config::{Config, Fault, Faults, find_file};
+
+#[derive(clap::Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Check {
+    pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<ExitCode> {
+        match load(config) {
+            Ok(config) => {
+                report("warning", config.warnings(), self.form)?;
+                let warnings = config.warnings().len();
+                output::note(&format!(
+                    "{}: sound, {}",
+                    config.file().display(),
+                    counted(warnings, "warning")
+                ));
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(faults) => {
+                report("fault", faults.as_slice(), self.form)?;
+                output::note(&counted(faults.as_slice().len(), "fault"));
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+/// Finds and checks a configuration.
+pub(super) fn load(config: Option<&Path>) -> Result<Config, Faults> {
+    Config::load(&find_file(config)?)
+}
+
+/// One finding per entry; hints stand under theirs.
+pub(super) fn report(level: &str, findings: &[Fault], form: Form) -> anyhow::Result<()> {
+    for finding in findings {
+        if form.json {
+            let Fault {
+                file,
+                line,
+                key,
+                message,
+                hint,
+            } = finding;
+            let file = file.display().to_string();
+            let object =
+                json!({ "level": level, "file": file, "line": line, "key": key, "message": message, "hint": hint });
+            output::line(&object.to_string())?;
+        } else {
+            output::line(&format!("{level}: {finding}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn counted(count: usize, word: &str) -> String {
+    match count {
+        0 => format!("no {word}s"),
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
+}

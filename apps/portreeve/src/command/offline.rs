@@ -1,0 +1,248 @@
+//! The control plane while no gateway runs: the same API over the state directory, for the command that
+//! holds its lock. The log is opened for writing only when something has to be recorded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control::ports::{self, Approval, GatewayStatus, Later, PortError, Ports, Reach, Recorder, Reload, ServerView};
+use control::{ControlPlane, Operator};
+use ledger::{Event, Ledger, LedgerDown, Note};
+use policy::{ApproveFault, Inventory, InventoryStore as _, Snapshot, approve};
+use store::{Activity, Store};
+use vocabulary::{Clock, Digest, ServerId, ToolName};
+
+use crate::config::Config;
+use crate::wire_up::{StateActivity, StateTokens, facts, ledger_settings};
+
+/// The admin API over a state directory. The caller holds its lock.
+pub(super) fn plane(config: &Config) -> anyhow::Result<(ControlPlane, Closing)> {
+    let store = Arc::new(Store::open(&config.state.dir)?);
+    let activity = Activity::open(&config.state.dir)?;
+    let log = Log(Arc::new(Shared {
+        config: config.clone(),
+        open: Mutex::new(None),
+    }));
+    let desk = Arc::new(Desk {
+        config: config.clone(),
+        store: store.clone(),
+        log: log.clone(),
+    });
+    let ports = Ports {
+        tokens: Arc::new(StateTokens::new(store, None)),
+        activity: Arc::new(StateActivity::new(activity)),
+        inventory: desk.clone(),
+        gateway: desk,
+    };
+    Ok((
+        ControlPlane::new(ports, Arc::new(log.clone()), Clock::system()),
+        Closing(log),
+    ))
+}
+
+/// Ends the work on the log.
+pub(super) struct Closing(Log);
+
+impl Closing {
+    /// Brings what was recorded to the disk. Blocks.
+    pub(super) fn close(self) {
+        if let Some(ledger) = self.0.0.open.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            ledger.shutdown();
+        }
+    }
+}
+
+/// The log, opened by its first record.
+#[derive(Clone)]
+struct Log(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    open: Mutex<Option<Ledger>>,
+}
+
+impl Log {
+    /// Blocks.
+    fn append(&self, event: Event) -> Result<(), LedgerDown> {
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let ledger = match open.take() {
+            Some(ledger) => ledger,
+            None => {
+                let settings = ledger_settings(&self.0.config, &Clock::system());
+                let opened = Ledger::open(&self.0.config.state.dir, settings);
+                opened.map(|(ledger, _)| ledger).map_err(|error| {
+                    super::output::note(&format!("error: {error}"));
+                    LedgerDown::Disk
+                })?
+            }
+        };
+        open.insert(ledger).append_event_blocking(event).map(drop)
+    }
+}
+
+impl Recorder for Log {
+    fn record(&self, event: Event) -> Later<'_, Result<(), LedgerDown>> {
+        let log = self.clone();
+        Box::pin(async move {
+            let appended = tokio::task::spawn_blocking(move || log.append(event)).await;
+            appended.unwrap_or(Err(LedgerDown::Stopped))
+        })
+    }
+}
+
+/// Inventory and gateway as far as the state directory and the configuration tell.
+struct Desk {
+    config: Config,
+    store: Arc<Store>,
+    log: Log,
+}
+
+impl ports::Inventory for Desk {
+    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
+        let stored = self.store.load().map_err(PortError::new)?;
+        let inventory = Inventory::assemble(&facts(&self.config), &stored);
+        Ok(Arc::new(Snapshot::build(
+            inventory,
+            self.config.policy.rules.clone(),
+            0,
+        )))
+    }
+
+    fn approve(
+        &self,
+        server: &ServerId,
+        tool: &ToolName,
+        seen: Digest,
+        operator: &Operator,
+    ) -> Result<Approval, PortError> {
+        let stored = self.store.load().map_err(PortError::new)?;
+        let Some(mut known) = stored.into_iter().find(|known| known.id == *server) else {
+            return Ok(Approval::NotOffered);
+        };
+        match known
+            .tools
+            .iter()
+            .find(|known| known.name == *tool)
+            .map(|known| known.seen)
+        {
+            None => return Ok(Approval::NotOffered),
+            Some(now) if now != seen => return Ok(Approval::Changed { now }),
+            Some(_) => {}
+        }
+        let event = match approve(&mut known, tool.as_str()) {
+            Ok(event) => event,
+            Err(ApproveFault::BadDefinition(fault)) => return Ok(Approval::Unusable(fault.to_string())),
+            Err(ApproveFault::NotOffered | ApproveFault::NoInstructions) => return Ok(Approval::NotOffered),
+        };
+        let subject = format!("{server}/{tool}");
+        let note = Note::done(
+            event.change.as_str(),
+            operator.name(),
+            Some(&subject),
+            &event.change.to_string(),
+        );
+        self.log.append(Event::Inventory(note)).map_err(PortError::new)?;
+        self.store.save(&known).map_err(PortError::new)?;
+        Ok(Approval::Approved)
+    }
+}
+
+impl ports::Gateway for Desk {
+    fn status(&self) -> Result<GatewayStatus, PortError> {
+        let log = self.config.audit.origin.clone();
+        Ok(GatewayStatus {
+            mcp: None,
+            started: None,
+            log,
+            last_seq: 0,
+            ledger_healthy: true,
+        })
+    }
+
+    fn servers(&self) -> Result<Vec<ServerView>, PortError> {
+        let view = |(id, server): (&ServerId, &crate::config::Server)| ServerView {
+            id: id.clone(),
+            url: server.url.to_string(),
+            reach: Reach::Unknown,
+        };
+        Ok(self.config.servers.iter().map(view).collect())
+    }
+
+    fn reload(&self) -> Later<'_, Result<Reload, PortError>> {
+        Box::pin(async { Ok(Reload::NotRunning) })
+    }
+
+    fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>> {
+        Box::pin(async { Ok(Some(Reach::Unknown)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use http::{Method, Request, header};
+    use http_body_util::BodyExt as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::RawConfig;
+
+    fn config(dir: &std::path::Path) -> Config {
+        let text = "[state]\ndir = \"state\"\n[audit]\norigin = \"test/log\"\n[servers.files]\nurl = \"https://files.example/mcp\"\n";
+        RawConfig::from_text(text.to_owned(), dir.to_owned(), Default::default())
+            .try_into()
+            .expect("sound")
+    }
+
+    async fn ask(plane: &ControlPlane, method: Method, path: &str, body: Value) -> (u16, Value) {
+        let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        let request = request
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        let response = plane.act(request, &Operator::at_the_machine()).await;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    // R107
+    #[tokio::test(flavor = "multi_thread")]
+    async fn without_a_gateway_tokens_are_made_and_the_log_says_so() {
+        let home = tempfile::tempdir().unwrap();
+        let config = config(home.path());
+        let (plane, closing) = plane(&config).unwrap();
+        let (status, empty) = ask(&plane, Method::GET, "/activity", json!({})).await;
+        assert_eq!((status, empty), (200, json!({"records": []})));
+        assert!(!config.state.dir.join("ledger/origin").exists(), "reading opens no log");
+        let (status, made) = ask(&plane, Method::POST, "/tokens", json!({"sub": "ci-bot"})).await;
+        assert_eq!(status, 201);
+        let (_, listed) = ask(&plane, Method::GET, "/tokens", json!({})).await;
+        assert_eq!(listed["tokens"][0]["id"], made["id"]);
+        let (_, records) = ask(&plane, Method::GET, "/activity?type=admin&limit=1", json!({})).await;
+        let record = &records["records"][0];
+        let told = (&record["action"], &record["actor"], &record["subject"]);
+        assert_eq!(told, (&json!("token.create"), &json!("local"), &made["id"]));
+        let (status, _) = ask(&plane, Method::POST, "/reload", json!({})).await;
+        assert_eq!(status, 409, "nothing runs that could reload");
+        tokio::task::spawn_blocking(move || closing.close()).await.unwrap();
+        let finding = ledger::verify(&ledger::LedgerReader::of_state(&config.state.dir)).unwrap();
+        assert!(matches!(finding, ledger::Finding::Intact(_)), "{finding:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_log_that_cannot_be_opened_stops_changes_but_not_reading() {
+        let home = tempfile::tempdir().unwrap();
+        let config = config(home.path());
+        std::fs::create_dir_all(&config.state.dir).unwrap();
+        std::fs::write(config.state.dir.join("ledger"), "in the way").unwrap();
+        let (plane, _closing) = plane(&config).unwrap();
+        let (status, refused) = ask(&plane, Method::POST, "/tokens", json!({"sub": "ci-bot"})).await;
+        assert_eq!(
+            (status, &refused["error"]["code"]),
+            (503, &json!("DENY_RECEIPT_UNAVAILABLE"))
+        );
+        assert_eq!(
+            ask(&plane, Method::GET, "/tokens", json!({})).await,
+            (200, json!({"tokens": []}))
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! Configuration: what people write ([`RawConfig`]) and what the program trusts ([`Config`]). The only
+//! road between them is `TryFrom`; it reports every fault at once and needs no network.
+
+mod audit;
+mod checked;
+mod fault;
+mod identity;
+pub mod keys;
+mod limits;
+mod listen;
+mod policy;
+mod raw;
+mod servers;
+mod state;
+mod tree;
+pub mod units;
+
+pub use self::policy::Policy;
+pub use ::policy::PolicyFile as PolicyText;
+pub use audit::{Audit, Durability, Retention};
+pub use checked::Config;
+pub use fault::{Fault, Faults};
+pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
+pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
+pub use listen::{Listen, Tls};
+pub use raw::{RawConfig, find_file, variable};
+pub use servers::{Credential, Era, Isolation, Server, ToolRule, UnknownFields};
+pub use state::State;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! `[audit]`: the log of everything.
+
+use std::time::Duration;
+
+use super::State;
+use super::fault::{Complaint, quoted};
+use super::raw::Surroundings;
+use super::tree::{Section, not_yet};
+use super::units::size_of;
+
+/// How the log is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// The log's name: no space, no `+`.
+    pub origin: String,
+    /// What an answer waits for.
+    pub durability: Durability,
+    /// Longest time records are gathered before they are written to disk.
+    pub commit_interval: Duration,
+    /// How long records are meant to be kept.
+    pub retention: Retention,
+}
+
+/// What an answer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The disk, always.
+    Always,
+    /// The disk, from medium risk on.
+    Writes,
+    /// The kernel.
+    Interval,
+}
+
+/// How long records are meant to be kept; this version deletes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retention {
+    /// Older records may go.
+    pub days: u64,
+    /// Younger records never go.
+    pub min_days: u64,
+    /// Size from which old records may go.
+    pub max_bytes: u64,
+}
+
+impl Audit {
+    pub(super) fn check(mut section: Section<'_>, state: Option<&State>) -> Option<Self> {
+        let given = section.has("origin");
+        let written = section.read("origin", |value| origin(value.text()?));
+        // The name was fixed at the first start: a host that was renamed since keeps its log.
+        let kept = || state.and_then(|state| ledger::stored_origin(&state.dir));
+        let origin = if given {
+            written
+        } else {
+            Some(kept().unwrap_or_else(|| format!("{}/portreeve", Surroundings::host_name())))
+        };
+        let durability = section.read("durability", |value| {
+            value.choice(&[
+                ("always", Durability::Always),
+                ("writes", Durability::Writes),
+                ("interval", Durability::Interval),
+            ])
+        });
+        let interval = section.read("commit_interval_ms", |value| value.number(1..=1_000));
+        section.read("record_arguments", |value| match value.boolean()? {
+            false => Ok(()),
+            true => Err(not_yet("keeping arguments, encrypted").hint("write `false`: their hash is kept")),
+        });
+        let retention = Retention::check(&mut section);
+        section.finish();
+        Some(Self {
+            origin: origin?,
+            durability: durability?,
+            commit_interval: Duration::from_millis(interval?),
+            retention: retention?,
+        })
+    }
+}
+
+impl Retention {
+    fn check(audit: &mut Section<'_>) -> Option<Self> {
+        if audit.has("retention") {
+            let message = "is checked, but this version deletes nothing: the log grows";
+            audit.warn("retention", Complaint::new(message));
+        }
+        let mut section = audit.section("retention");
+        let days = section.read("days", |value| value.number(1..=36_500));
+        let min_days = section.read("min_days", |value| {
+            let floor = value.number(1..=36_500)?;
+            match days {
+                Some(days) if floor > days => Err(Complaint::new("is more than `days`")
+                    .hint("records are never deleted before `min_days`; raise `days`")),
+                Some(_) | None => Ok(floor),
+            }
+        });
+        let max_bytes = section.read("max_bytes", size_of);
+        section.finish();
+        Some(Self {
+            days: days?,
+            min_days: min_days?,
+            max_bytes: max_bytes?,
+        })
+    }
+}
+
+/// A log's name is the first line of its checkpoints: no space, no `+`, nothing that breaks a line.
+fn origin(text: &str) -> Result<String, Complaint> {
+    let fits = (1..=255).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic() && c != '+');
+    let wrong = || {
+        Complaint::new("is not a name for a log")
+            .hint("visible ASCII without spaces and `+`, such as `gw-1.example/portreeve`")
+    };
+    fits.then(|| text.to_owned()).ok_or_else(wrong)
+}

@@ -1,0 +1,145 @@
+//! The configuration the program trusts, and the only way to get one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use vocabulary::ServerId;
+
+use super::fault::{Complaint, Fault, Faults, Notes};
+use super::raw::{RawConfig, Surroundings};
+use super::tree::Section;
+use super::{Audit, Identity, Limits, Listen, Policy, Server, State};
+
+/// A configuration in which every value was checked and every reference was followed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[listen]`
+    pub listen: Listen,
+    /// `[state]`
+    pub state: State,
+    /// `[audit]`
+    pub audit: Audit,
+    /// `[identity]`
+    pub identity: Identity,
+    /// `[servers.*]`
+    pub servers: BTreeMap<ServerId, Server>,
+    /// `[policy]`
+    pub policy: Policy,
+    /// `[limits]`
+    pub limits: Limits,
+    file: PathBuf,
+    files: Vec<PathBuf>,
+    warnings: Vec<Fault>,
+}
+
+impl Config {
+    /// Reads and checks a configuration file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn load(file: &Path) -> Result<Self, Faults> {
+        RawConfig::read(file)?.try_into()
+    }
+
+    /// The file it came from.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Every file that was read and every directory that was searched: what a reload watches.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What is allowed but deserves a second look.
+    #[must_use]
+    pub fn warnings(&self) -> &[Fault] {
+        &self.warnings
+    }
+}
+
+impl TryFrom<RawConfig> for Config {
+    type Error = Faults;
+
+    fn try_from(raw: RawConfig) -> Result<Self, Faults> {
+        let RawConfig {
+            file,
+            text,
+            surroundings,
+        } = raw;
+        let notes = Notes::on(&file, &text);
+        let (table, syntax) = DeTable::parse_recoverable(&text);
+        for error in syntax {
+            // The error's own display quotes the line, which may hold a secret.
+            let at = error.span().map_or(0, |span| span.start);
+            notes.fault(at, "", Complaint::new(format!("not TOML: {}", error.message())));
+        }
+        let sections = Sections::check(Section::root(table.into_inner(), &notes), &surroundings);
+        let warnings = notes.finish()?;
+        let Some(sections) = sections else {
+            return Err(Faults::of_file(
+                &file,
+                "a value is missing that has no default".to_owned(),
+                None,
+            ));
+        };
+        let Sections {
+            listen,
+            state,
+            audit,
+            identity,
+            servers,
+            policy,
+            limits,
+        } = sections;
+        let files = surroundings.into_files();
+        Ok(Self {
+            listen,
+            state,
+            audit,
+            identity,
+            servers,
+            policy,
+            limits,
+            file,
+            files,
+            warnings,
+        })
+    }
+}
+
+struct Sections {
+    listen: Listen,
+    state: State,
+    audit: Audit,
+    identity: Identity,
+    servers: BTreeMap<ServerId, Server>,
+    policy: Policy,
+    limits: Limits,
+}
+
+impl Sections {
+    /// Checks every section, also after a fault; `None` only where a fault was noted.
+    fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
+        let listen = Listen::check(root.section("listen"), around);
+        let state = State::check(root.section("state"), around);
+        let audit = Audit::check(root.section("audit"), state.as_ref());
+        let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
+        let servers = super::servers::check(&mut root, around);
+        let policy = Policy::check(root.section("policy"), around);
+        let limits = Limits::check(root.section("limits"));
+        root.finish();
+        Some(Self {
+            listen: listen?,
+            state: state?,
+            audit: audit?,
+            identity: identity?,
+            servers,
+            policy: policy?,
+            limits: limits?,
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! `[servers.*]`: the MCP servers behind the gateway, and what the operator says of them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use http::{HeaderName, HeaderValue, Uri};
+use rustls_pki_types::CertificateDer;
+use vocabulary::{Risk, Secret, ServerId, ToolName, Trust};
+
+use super::fault::{Complaint, nearest, quoted};
+use super::listen::{bare_host, certificates};
+use super::raw::Surroundings;
+use super::tree::{Entry, Section, not_yet};
+
+/// A server behind the gateway.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Server {
+    /// Its address: `https`, or `http` on loopback; no user, no fragment.
+    pub url: Uri,
+    /// Which era of the protocol it speaks.
+    pub era: Era,
+    /// What callers share.
+    pub isolation: Isolation,
+    /// Further trust roots, for this server alone.
+    pub ca: Vec<CertificateDer<'static>>,
+    /// How far the operator trusts it.
+    pub trust: Trust,
+    /// What it is shown.
+    pub credential: Credential,
+    /// The operator's word on single tools.
+    pub tools: BTreeMap<ToolName, ToolRule>,
+}
+
+/// Which era of the protocol a server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Era {
+    /// Found by asking.
+    Auto,
+    /// With sessions.
+    Legacy,
+}
+
+/// What the callers of a server share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// Nothing.
+    PerPrincipal,
+    /// Its session; for servers without per-user state.
+    Shared,
+}
+
+/// What a server is shown.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// Nothing.
+    None,
+    /// A secret that a reference named.
+    Reference {
+        /// The header that carries it.
+        header: HeaderName,
+        /// The header's whole value (scheme and secret), fit to be sent.
+        value: Secret,
+    },
+}
+
+impl PartialEq for Credential {
+    /// Tells whether a reload changed anything; both sides are the operator's own.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) => true,
+            (
+                Self::Reference { header, value },
+                Self::Reference {
+                    header: other_header,
+                    value: other_value,
+                },
+            ) => header == other_header && value.expose() == other_value.expose(),
+            (Self::None, Self::Reference { .. }) | (Self::Reference { .. }, Self::None) => false,
+        }
+    }
+}
+
+impl Eq for Credential {}
+
+/// The operator's word on a tool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ToolRule {
+    /// Its risk, above the server's hints; `None`: not said.
+    pub risk: Option<Risk>,
+    /// What happens to arguments that its schema does not name.
+    pub unknown_fields: UnknownFields,
+}
+
+/// What happens to arguments that a schema does not name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnknownFields {
+    /// The call is refused.
+    Reject,
+    /// They pass.
+    Allow,
+}
+
+pub(super) fn check(root: &mut Section<'_>, around: &Surroundings) -> BTreeMap<ServerId, Server> {
+    let mut servers = BTreeMap::new();
+    for (name, section) in root.named_sections("servers") {
+        let id = ServerId::parse(&name)
+            .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
+            .ok();
+        if let (Some(server), Some(id)) = (Server::check(section, around), id) {
+            servers.insert(id, server);
+        }
+    }
+    servers
+}
+
+impl Server {
+    fn check(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
+        // A server of a later version is one fault, not also a missing `url`.
+        let url = match section.has("command") && !section.has("url") {
+            true => None,
+            false => section.require("url", |value| web_url(value.text()?)),
+        };
+        section.read("transport", |value| match value.text()? {
+            "http" => Ok(()),
+            "sse" => Err(not_yet("HTTP+SSE of 2024-11-05").hint("write `http`")),
+            _ => value.choice(&[("http", ())]),
+        });
+        let era = section.read("era", |value| match value.text()? {
+            "modern" => Err(not_yet("protocol 2026-07-28").hint("write `auto` or `legacy`")),
+            _ => value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy)]),
+        });
+        let isolation = section.read("isolation", |value| {
+            value.choice(&[
+                ("per_principal", Isolation::PerPrincipal),
+                ("shared", Isolation::Shared),
+            ])
+        });
+        let ca = section
+            .read("ca", |value| certificates(value, around))
+            .unwrap_or_default();
+        let trust = section.read("trust", |value| {
+            value.choice(&Trust::ALL.map(|trust| (trust.as_str(), trust)))
+        });
+        let credential = section
+            .entry("credential")
+            .and_then(|entry| Credential::check(entry, around));
+        let tools = tools(&mut section);
+        section.finish();
+        Some(Self {
+            url: url?,
+            era: era?,
+            isolation: isolation?,
+            ca,
+            trust: trust?,
+            credential: credential?,
+            tools,
+        })
+    }
+}
+
+fn tools(server: &mut Section<'_>) -> BTreeMap<ToolName, ToolRule> {
+    let mut tools = BTreeMap::new();
+    for (name, mut section) in server.named_sections("tools") {
+        let name = ToolName::parse(&name)
+            .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
+            .ok();
+        let risk = section.read("risk", |value| {
+            value.choice(&Risk::ALL.map(|risk| (risk.as_str(), risk)))
+        });
+        let unknown_fields = section.read("unknown_fields", |value| {
+            value.choice(&[("reject", UnknownFields::Reject), ("allow", UnknownFields::Allow)])
+        });
+        section.finish();
+        if let (Some(name), Some(unknown_fields)) = (name, unknown_fields) {
+            tools.insert(name, ToolRule { risk, unknown_fields });
+        }
+    }
+    tools
+}
+
+impl Credential {
+    fn check(entry: Entry<'_>, around: &Surroundings) -> Option<Self> {
+        if !entry.is_table() {
+            return match entry.text() {
+                Ok("none") => Some(Self::None),
+                // What stands here may be the secret itself, so it is not repeated.
+                Ok(_) => entry.fault(literal()),
+                Err(complaint) => entry.fault(complaint),
+            };
+        }
+        let mut section = entry.into_section()?;
+        let later = ["exchange", "vault", "oauth"].iter().any(|kind| section.has(kind));
+        let secret = match later && !section.has("secret") {
+            true => None,
+            false => section.require("secret", |value| secret(value, around)),
+        };
+        let header = section.read("header", |value| header(value.text()?));
+        let given_scheme = section.has("scheme");
+        let scheme = section.read("scheme", |value| scheme(value.text()?));
+        let scheme = match (given_scheme, &header) {
+            (true, _) => scheme,
+            (false, Some(header)) if *header == http::header::AUTHORIZATION => Some("Bearer ".to_owned()),
+            (false, _) => Some(String::new()),
+        };
+        section.finish();
+        let value = Secret::new(format!("{}{}", scheme?, secret?.expose()));
+        Some(Self::Reference { header: header?, value })
+    }
+}
+
+fn literal() -> Complaint {
+    Complaint::new("a secret is a reference, never the secret itself")
+        .hint("write { secret = \"env:NAME\" } or { secret = \"file:PATH\" }")
+}
+
+/// Follows a reference to a secret; what it names must be fit for a header.
+fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
+    let secret = match value.text()?.split_once(':') {
+        Some(("env", name)) => match around.variable(name) {
+            Some(text) => Secret::new(text),
+            None => {
+                return Err(Complaint::new(format!(
+                    "environment variable {} is not set",
+                    quoted(name)
+                )));
+            }
+        },
+        Some(("file", path)) => {
+            let path = around.resolve(path);
+            if Surroundings::is_open_to_all(&path) {
+                value.warn(Complaint::new("everybody on this machine can read the file").hint("chmod o-rwx"));
+            }
+            Secret::new(around.text(&path)?.trim_end_matches(['\n', '\r']).to_owned())
+        }
+        Some(("vault", _)) => return Err(not_yet("Vault").hint("write `env:NAME` or `file:PATH`")),
+        Some(_) | None => return Err(literal()),
+    };
+    if secret.expose().is_empty() {
+        return Err(Complaint::new("the secret it names is empty"));
+    }
+    match HeaderValue::from_str(secret.expose()) {
+        Ok(_) => Ok(secret),
+        Err(_) => Err(Complaint::new(
+            "the secret it names holds a line break or another control character",
+        )),
+    }
+}
+
+/// A header that carries a credential, not one that carries the message.
+fn header(text: &str) -> Result<HeaderName, Complaint> {
+    let name: HeaderName = text
+        .parse()
+        .map_err(|_| Complaint::new("is not the name of a header"))?;
+    let taken = PROTOCOL_HEADERS.contains(&name.as_str())
+        || name.as_str().starts_with("mcp-")
+        || name.as_str().starts_with("content-");
+    match taken {
+        true => Err(Complaint::new(format!("{} is a header of the protocol", quoted(text)))),
+        false => Ok(name),
+    }
+}
+
+fn scheme(text: &str) -> Result<String, Complaint> {
+    let fits = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    match (fits, text) {
+        (true, "") => Ok(String::new()),
+        (true, word) => Ok(format!("{word} ")),
+        (false, _) => Err(Complaint::new("is not a single word").hint("such as `Bearer`, or empty")),
+    }
+}
+
+/// An absolute `https://` address, or `http://` on loopback; no user, no fragment. The text is never
+/// repeated in a complaint: it may hold a password.
+pub(super) fn web_url(text: &str) -> Result<Uri, Complaint> {
+    let wrong = |message: &str| Complaint::new(message).hint("write `https://host[:port]/path`");
+    if text.contains(['#', ' ']) {
+        return Err(wrong("has a fragment or a space"));
+    }
+    let url: Uri = text.parse().map_err(|_| wrong("is not a URL"))?;
+    let authority = url.authority().ok_or_else(|| wrong("is not an absolute URL"))?;
+    if authority.as_str().contains('@') {
+        return Err(wrong("holds a user or a password").hint("name the secret in `credential`"));
+    }
+    match url.scheme_str() {
+        Some("https") => Ok(url),
+        Some("http") if is_loopback(authority.host()) => Ok(url),
+        Some("http") => Err(wrong("`http://` is accepted for loopback only")),
+        Some(other) => {
+            let meant = nearest(other, ["http", "https"]).map_or("", |_| "; did you mean `https`?");
+            Err(Complaint::new("is neither `https://` nor `http://`")
+                .hint(format!("write `https://host[:port]/path`{meant}")))
+        }
+        None => Err(wrong("is not an absolute URL")),
+    }
+}
+
+/// `localhost` or a loopback address, as it is written: no name is looked up.
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || bare_host(host)
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Headers the gateway itself writes, or that frame the message.
+const PROTOCOL_HEADERS: [&str; 15] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "origin",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];

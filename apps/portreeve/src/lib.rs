@@ -1,0 +1,6 @@
+//! The composition root: reads configuration, plugs the rooms together, and offers the commands.
+
+pub mod command;
+pub mod config;
+pub mod demo;
+pub mod wire_up;

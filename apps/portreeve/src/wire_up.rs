@@ -1,0 +1,229 @@
+//! Plugs the rooms together and runs the gateway until it is told to stop.
+
+mod discovery;
+mod plan;
+mod ports;
+mod reload;
+mod running;
+mod state_files;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use control::ports::Ports;
+use control::{ControlPlane, HostRule};
+use gateway::edge::listen::Door;
+use gateway::edge::tls::{self, ServingCertificate};
+use store::StateLock;
+use tokio::sync::watch;
+use vocabulary::Clock;
+
+pub(crate) use self::plan::{facts, ledger_settings};
+pub use self::ports::{StateActivity, StateTokens};
+pub use self::running::Running;
+pub use self::state_files::{Whereabouts, admin_token_file};
+
+use crate::config::{Config, Listen, Tls};
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct ServeOptions {
+    /// Written once both listeners answer.
+    pub ready_file: Option<PathBuf>,
+}
+
+/// Runs the gateway until SIGTERM or SIGINT, then drains and stops.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn serve(config: Config, options: ServeOptions) -> anyhow::Result<()> {
+    let started = Started::up(config).await?;
+    started.announce(options.ready_file.as_deref())?;
+    stop_signal().await;
+    tracing::info!("stopping: calls in flight are finished first");
+    started.down().await
+}
+
+/// A gateway that answers.
+pub struct Started {
+    running: Arc<Running>,
+    whereabouts: Whereabouts,
+    stop: watch::Sender<bool>,
+    doors: Vec<tokio::task::JoinHandle<()>>,
+    _lock: StateLock,
+}
+
+/// Calls that outlive their connection have this long to end.
+const LAST_CALLS: Duration = Duration::from_secs(30);
+
+impl Started {
+    /// Starts everything; both listeners answer when this returns.
+    ///
+    /// # Errors
+    /// When the state directory is in use, a port is taken, or the ledger does not verify.
+    pub async fn up(config: Config) -> anyhow::Result<Self> {
+        let clock = Clock::system();
+        let state = config.state.dir.clone();
+        state_files::make_dir(&state)?;
+        let lock = StateLock::take(&state)?;
+        let certificate = serving_certificate(&config, &clock)?;
+        let (mcp_door, admin_door) = doors(&config.listen, certificate.as_ref()).await?;
+        let scheme = if certificate.is_some() { "https" } else { "http" };
+        let bound = |address: SocketAddr| format!("{scheme}://{address}");
+        let public_url = config.listen.public_url.clone().unwrap_or(bound(mcp_door.address()?));
+        let whereabouts = Whereabouts {
+            mcp: format!("{}/mcp", bound(mcp_door.address()?)),
+            admin: bound(admin_door.address()?),
+            ca: matches!(config.listen.tls, Tls::Auto).then(|| tls::local_ca(&tls_dir(&config))),
+        };
+        let running = Running::new(config, clock.clone(), certificate, public_url)?;
+        state_files::first_admin_token(&running.store, &state, &clock)?;
+        running.note_start().await?;
+        let ports = running.clone().ports(whereabouts.mcp.clone())?;
+        let (stop, stopping) = watch::channel(false);
+        running.clone().start_discovery();
+        reload::watch(running.clone(), stopping.clone());
+        let doors = vec![
+            tokio::spawn(data_plane(running.clone(), mcp_door, stopping.clone())),
+            tokio::spawn(control_plane(running.clone(), ports, admin_door, stopping)),
+        ];
+        Ok(Self {
+            running,
+            whereabouts,
+            stop,
+            doors,
+            _lock: lock,
+        })
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub fn whereabouts(&self) -> &Whereabouts {
+        &self.whereabouts
+    }
+
+    /// The time, by the gateway's clock.
+    #[must_use]
+    pub fn now(&self) -> vocabulary::Timestamp {
+        self.running.clock.now()
+    }
+
+    /// The tokens this gateway takes.
+    #[must_use]
+    pub fn tokens(&self) -> StateTokens {
+        self.running.live_tokens()
+    }
+
+    /// Discovers a server again.
+    ///
+    /// # Errors
+    /// When there is no such server.
+    pub async fn refresh(&self, server: &str) -> anyhow::Result<()> {
+        self.running
+            .discover_again(&vocabulary::ServerId::parse(server)?)
+            .await
+            .context("no such server is configured")?;
+        Ok(())
+    }
+
+    /// Tells people and programs where it answers.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn announce(&self, ready_file: Option<&std::path::Path>) -> anyhow::Result<()> {
+        state_files::write_whereabouts(self.running.state_dir(), &self.whereabouts)?;
+        if let Some(file) = ready_file {
+            state_files::write_ready_file(file, &self.whereabouts)?;
+        }
+        tracing::info!(
+            mcp = self.whereabouts.mcp,
+            admin = self.whereabouts.admin,
+            "the gateway answers"
+        );
+        Ok(())
+    }
+
+    /// Stops accepting, lets calls finish, closes the ledger.
+    ///
+    /// # Errors
+    /// When a listener broke.
+    pub async fn down(self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        for door in self.doors {
+            door.await.context("a listener broke")?;
+        }
+        let _ = tokio::time::timeout(LAST_CALLS, self.running.until_idle()).await;
+        let ledger = self.running.ledger.clone();
+        tokio::task::spawn_blocking(move || ledger.shutdown())
+            .await
+            .context("the ledger broke")?;
+        state_files::forget_whereabouts(self.running.state_dir());
+        Ok(())
+    }
+}
+
+async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver<bool>) {
+    let gateway = running.gateway().clone();
+    door.serve(
+        move |request, peer| gateway.clone().handle(request, peer),
+        stopped(stopping),
+    )
+    .await;
+}
+
+async fn control_plane(running: Arc<Running>, ports: Ports, door: Door, stopping: watch::Receiver<bool>) {
+    let plane = ControlPlane::new(ports, Arc::new(running.ledger.clone()), running.clock.clone());
+    let hosts: HostRule = Arc::new(move |uri, headers| running.gateway().town().admits(uri, headers));
+    let handle = move |request, peer: gateway::edge::Peer| {
+        let (plane, hosts) = (plane.clone(), hosts.clone());
+        async move { plane.answer(request, peer.address, &hosts).await }
+    };
+    door.serve(handle, stopped(stopping)).await;
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn doors(listen: &Listen, certificate: Option<&Arc<ServingCertificate>>) -> anyhow::Result<(Door, Door)> {
+    let mcp_tls = certificate
+        .map(|certificate| certificate.server_config(listen.client_ca.as_deref()))
+        .transpose()?;
+    let admin_tls = certificate
+        .map(|certificate| certificate.server_config(None))
+        .transpose()?;
+    let mcp = Door::bind(listen.mcp, mcp_tls)
+        .await
+        .with_context(|| format!("cannot listen on {}", listen.mcp))?;
+    let admin = Door::bind(listen.admin, admin_tls)
+        .await
+        .with_context(|| format!("cannot listen on {}", listen.admin))?;
+    Ok((mcp, admin))
+}
+
+fn serving_certificate(config: &Config, clock: &Clock) -> anyhow::Result<Option<Arc<ServingCertificate>>> {
+    match plan::tls_source(config, &tls_dir(config)) {
+        None => Ok(None),
+        Some(source) => Ok(Some(ServingCertificate::load(source, clock.clone())?)),
+    }
+}
+
+fn tls_dir(config: &Config) -> PathBuf {
+    config.state.dir.join("tls")
+}
+
+/// Completes when the process is asked to stop.
+pub(crate) async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,118 @@
+//! Keeps the inventory true: asks every server what it offers, at first, when told, and every few
+//! minutes; pins what it says, and puts the result in force.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use gateway::ServerState;
+use ledger::{Event, Note};
+use policy::{Discovery, InventoryEvent, InventoryStore, merge};
+use vocabulary::ServerId;
+
+use super::plan;
+use super::running::{Running, ServerLine};
+
+const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(5 * 60);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+impl Running {
+    /// Starts asking every server that nobody asks yet.
+    pub(super) fn start_discovery(self: Arc<Self>) {
+        let lines = self.with_current(|current| current.servers.clone());
+        for (id, line) in lines {
+            if line.asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                tokio::spawn(self.clone().keep_asking(id, line));
+            }
+        }
+    }
+
+    /// Asks until the line is replaced or the server is no longer configured.
+    async fn keep_asking(self: Arc<Self>, id: ServerId, line: Arc<ServerLine>) {
+        let mut retry = FIRST_RETRY;
+        while self.is_current(&id, &line) {
+            let wait = if self.ask(&id, &line).await {
+                retry = FIRST_RETRY;
+                AGAIN_AFTER_SUCCESS
+            } else {
+                let wait = retry;
+                retry = (retry * 2).min(LAST_RETRY);
+                wait
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = line.bell.notified() => {}
+            }
+        }
+    }
+
+    fn is_current(&self, id: &ServerId, line: &Arc<ServerLine>) -> bool {
+        self.with_current(|current| current.servers.get(id).is_some_and(|known| Arc::ptr_eq(known, line)))
+    }
+
+    /// Asks one server once; says whether it answered.
+    pub(super) async fn ask(&self, id: &ServerId, line: &Arc<ServerLine>) -> bool {
+        match upstream::discover(&line.server).await {
+            Ok(seen) => match self.take_in(id, seen).await {
+                Ok(()) => {
+                    *line.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    line.state.send_replace(ServerState::Up);
+                    true
+                }
+                Err(error) => {
+                    tracing::error!(server = %id, error = format!("{error:#}"), "a discovery could not be kept");
+                    self.mark_down(line, "its inventory could not be kept");
+                    false
+                }
+            },
+            Err(failure) => {
+                tracing::warn!(server = %id, error = &failure as &dyn std::error::Error, "a server could not be discovered");
+                self.mark_down(line, &failure.to_string());
+                false
+            }
+        }
+    }
+
+    fn mark_down(&self, line: &ServerLine, why: &str) {
+        *line.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        line.state.send_replace(ServerState::Down);
+    }
+
+    /// Pins what was seen, keeps it, records what changed, and puts it in force: in this order, so
+    /// that nothing is listed that is not kept.
+    async fn take_in(&self, id: &ServerId, seen: Discovery) -> anyhow::Result<()> {
+        let _building = self.building.lock().await;
+        let Some((stored, facts)) = self.with_current(|current| {
+            let facts = plan::facts(&current.config).into_iter().find(|facts| facts.id == *id)?;
+            Some((current.stored.get(id).cloned(), facts))
+        }) else {
+            return Ok(());
+        };
+        let merged = merge(stored, seen, &facts, self.clock.now());
+        let (store, keep) = (self.store.clone(), merged.stored.clone());
+        tokio::task::spawn_blocking(move || store.save(&keep)).await??;
+        self.record(&merged.events).await?;
+        self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
+        self.rebuild();
+        Ok(())
+    }
+
+    pub(super) async fn record(&self, events: &[InventoryEvent]) -> anyhow::Result<()> {
+        for event in events {
+            self.ledger
+                .append_event(Event::Inventory(note(event, "system")))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// What an inventory event says in the log.
+pub(super) fn note(event: &InventoryEvent, actor: &str) -> Note {
+    let subject = match event.change.tool() {
+        Some(tool) => format!("{}/{tool}", event.server),
+        None => event.server.to_string(),
+    };
+    Note::done(event.change.as_str(), actor, Some(&subject), &event.change.to_string())
+}

@@ -1,0 +1,226 @@
+//! Translates configuration into what the rooms take. Pure: nothing is opened here.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::edge::authenticate::{CertificateUse, Identity};
+use gateway::edge::jwks::{KeyRing, KeySource};
+use gateway::edge::jwt::{ClaimNames, Issuer};
+use gateway::edge::origin::Doorplate;
+use gateway::edge::tls::{TlsSource, certificate_names};
+use gateway::edge::tokens::TokenTable;
+use policy::{LimitRules, PolicyFile, Rate, RateKey, ServerFacts};
+use screening::result::Guards;
+use upstream::{Caps, CredentialSource, Reference, ServerSettings};
+use vocabulary::{Clock, ServerId, json};
+
+use crate::config::{self, Audience, Config, Credential, Per, Tls, UnknownFields};
+
+/// A list waits this long for the first discovery, or for the call timeout if that is less.
+const FIRST_DISCOVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn tls_source(config: &Config, dir: &Path) -> Option<TlsSource> {
+    let listen = &config.listen;
+    match &listen.tls {
+        Tls::Off => None,
+        Tls::Files { chain, key } => Some(TlsSource::Given {
+            chain: chain.clone(),
+            key: key.clone(),
+        }),
+        Tls::Auto => {
+            let bound: Vec<IpAddr> = vec![listen.mcp.ip(), listen.admin.ip()];
+            let public = listen.public_url.as_deref().and_then(host_of_url);
+            let hosts: Vec<String> = listen.allowed_hosts.iter().cloned().chain(public).collect();
+            Some(TlsSource::Auto {
+                dir: dir.to_owned(),
+                names: certificate_names(&hosts, &bound),
+            })
+        }
+    }
+}
+
+fn host_of_url(url: &str) -> Option<String> {
+    let host = http::Uri::from_str(url).ok()?.host()?.to_owned();
+    Some(host.trim_start_matches('[').trim_end_matches(']').to_owned())
+}
+
+/// Hosts we answer to: the configured ones, and that of the public URL.
+pub(super) fn doorplate(config: &Config) -> Doorplate {
+    let mut hosts = config.listen.allowed_hosts.clone();
+    hosts.extend(config.listen.public_url.as_deref().and_then(host_of_url));
+    Doorplate {
+        hosts,
+        origins: config.listen.allowed_origins.clone(),
+    }
+}
+
+/// The ways of proving who one is; the keys of issuers that stay are kept.
+pub(super) fn identity(
+    config: &Config,
+    public_url: &str,
+    tokens: &Arc<TokenTable>,
+    clock: &Clock,
+    before: Option<&Identity>,
+) -> anyhow::Result<Identity> {
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .timeout(Duration::from_secs(5))
+        .build()?;
+    let issuers = config
+        .identity
+        .jwt
+        .iter()
+        .map(|jwt| issuer(jwt, public_url, &client, before))
+        .collect();
+    let tokens = config.identity.tokens_enabled.then(|| tokens.clone());
+    let certificates = if config.identity.mtls_enabled {
+        CertificateUse::Identifies
+    } else {
+        CertificateUse::Ignored
+    };
+    Ok(Identity::new(issuers, tokens, certificates, clock.clone()))
+}
+
+fn issuer(jwt: &config::JwtIssuer, public_url: &str, client: &reqwest::Client, before: Option<&Identity>) -> Issuer {
+    let source = match &jwt.keys {
+        config::KeySource::Url(url) => KeySource::Url(url.clone()),
+        config::KeySource::File { text, .. } => KeySource::Text(text.clone()),
+    };
+    let known = before
+        .into_iter()
+        .flat_map(Identity::issuers)
+        .map(|issuer| &issuer.keys);
+    let kept = known.into_iter().find(|ring| *ring.source() == source).cloned();
+    let algorithms = jwt
+        .algorithms
+        .iter()
+        .filter_map(|name| jsonwebtoken::Algorithm::from_str(name.as_str()).ok());
+    Issuer {
+        issuer: jwt.issuer.clone(),
+        audiences: match &jwt.audience {
+            Audience::PublicUrl => vec![format!("{public_url}/mcp")],
+            Audience::OneOf(audiences) => audiences.clone(),
+        },
+        algorithms: algorithms.collect(),
+        claims: ClaimNames {
+            org: jwt.claims.org.clone(),
+            groups: jwt.claims.groups.clone(),
+            client: jwt.claims.client.clone(),
+            further: jwt.claims.further.clone(),
+        },
+        keys: kept.unwrap_or_else(|| Arc::new(KeyRing::new(source, client.clone()))),
+    }
+}
+
+pub(super) fn server_settings(id: &ServerId, server: &config::Server, limits: &config::Limits) -> ServerSettings {
+    let credential = match &server.credential {
+        Credential::None => CredentialSource::None,
+        Credential::Reference { header, value } => {
+            Reference::new(header.clone(), value).map_or(CredentialSource::None, CredentialSource::Reference)
+        }
+    };
+    ServerSettings {
+        id: id.clone(),
+        url: server.url.clone(),
+        extra_roots: server.ca.clone(),
+        credential,
+        caps: Caps {
+            timeout: limits.timeout,
+            max_bytes: limits.result.max_bytes,
+            max_depth: limits.result.max_depth,
+        },
+        isolation: match server.isolation {
+            config::Isolation::PerPrincipal => upstream::Isolation::PerPrincipal,
+            config::Isolation::Shared => upstream::Isolation::Shared,
+        },
+    }
+}
+
+pub(crate) fn facts(config: &Config) -> Vec<ServerFacts> {
+    let of_server = |(id, server): (&ServerId, &config::Server)| ServerFacts {
+        id: id.clone(),
+        trust: server.trust,
+        tools: server
+            .tools
+            .iter()
+            .map(|(name, rule)| (name.to_string(), rule.risk))
+            .collect(),
+    };
+    config.servers.iter().map(of_server).collect()
+}
+
+/// Tools whose undeclared fields the operator lets through.
+pub(super) fn open_tools(config: &Config) -> BTreeSet<(ServerId, String)> {
+    let mut open = BTreeSet::new();
+    for (id, server) in &config.servers {
+        let lenient = server
+            .tools
+            .iter()
+            .filter(|(_, rule)| rule.unknown_fields == UnknownFields::Allow);
+        open.extend(lenient.map(|(name, _)| (id.clone(), name.to_string())));
+    }
+    open
+}
+
+pub(super) fn limits(limits: &config::Limits) -> gateway::Limits {
+    gateway::Limits {
+        request_bytes: limits.request.max_bytes,
+        request_depth: limits.request.max_depth,
+        arguments: json::Limits {
+            max_bytes: limits.arguments.max_bytes,
+            max_depth: limits.arguments.max_depth,
+            max_string: limits.arguments.max_string,
+            max_items: limits.arguments.max_items,
+        },
+        result: Guards {
+            max_bytes: limits.result.max_bytes,
+            max_depth: limits.result.max_depth,
+        },
+        first_discovery: FIRST_DISCOVERY.min(limits.timeout),
+    }
+}
+
+pub(super) fn limit_rules(limits: &config::Limits) -> LimitRules {
+    let rate = limits.rate.iter().filter_map(|rate| {
+        let per = match rate.per {
+            Per::Principal => RateKey::Principal,
+            Per::Tool => RateKey::Tool,
+        };
+        Some(Rate {
+            per,
+            calls: std::num::NonZeroU32::new(rate.calls)?,
+            window: rate.window,
+        })
+    });
+    LimitRules {
+        rate: rate.collect(),
+        per_principal: limits.concurrency.per_principal,
+        per_server: limits.concurrency.per_server,
+    }
+}
+
+pub(crate) fn policy_files(config: &Config) -> Vec<PolicyFile> {
+    let file = |text: &config::PolicyText| PolicyFile {
+        name: text.name.clone(),
+        text: text.text.clone(),
+    };
+    config.policy.files.iter().map(file).collect()
+}
+
+pub(crate) fn ledger_settings(config: &Config, clock: &Clock) -> ledger::Settings {
+    ledger::Settings {
+        durability: match config.audit.durability {
+            config::Durability::Always => ledger::Durability::Always,
+            config::Durability::Writes => ledger::Durability::Writes,
+            config::Durability::Interval => ledger::Durability::Interval,
+        },
+        commit_interval: config.audit.commit_interval,
+        clock: clock.clone(),
+        ..ledger::Settings::new(&config.audit.origin)
+    }
+}

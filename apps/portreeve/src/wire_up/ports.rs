@@ -1,0 +1,302 @@
+//! Connects the control plane's ports to store, log and gateway.
+
+use std::sync::{Arc, PoisonError};
+
+use control::Operator;
+use control::ports::{
+    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, Reach, RecordName, Reload, ServerView,
+    TokenView,
+};
+use gateway::ServerState;
+use gateway::edge::tokens::TokenTable;
+use ledger::Event;
+use policy::{ApproveFault, InventoryStore, Snapshot, approve};
+use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
+use vocabulary::{Digest, ServerId, Timestamp, ToolName};
+
+use super::discovery::note;
+use super::running::{Running, issued};
+
+/// Tokens in the store and, where a gateway runs, in its table.
+pub struct StateTokens {
+    store: Arc<Store>,
+    live: Option<Arc<TokenTable>>,
+}
+
+impl StateTokens {
+    /// Tokens of a state directory; `live` is the table of the gateway that runs on it.
+    #[must_use]
+    pub fn new(store: Arc<Store>, live: Option<Arc<TokenTable>>) -> Self {
+        Self { store, live }
+    }
+
+    fn publish(&self, row: &TokenRow) {
+        if let (Some(table), Some((digest, token))) = (&self.live, issued(row)) {
+            table.set(digest, token);
+        }
+    }
+}
+
+impl ports::Tokens for StateTokens {
+    fn add(&self, token: &TokenView, digest: Digest) -> Result<(), PortError> {
+        let row = row(token, digest);
+        self.store.insert_token(&row).map_err(PortError::new)?;
+        self.publish(&row);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<TokenView>, PortError> {
+        Ok(self.store.tokens().map_err(PortError::new)?.iter().map(view).collect())
+    }
+
+    fn revoke(&self, id: &str, at: Timestamp) -> Result<ports::Revocation, PortError> {
+        self.store.revoke_token(id, at).map_err(PortError::new)?;
+        let tokens = self.store.tokens().map_err(PortError::new)?;
+        let Some(row) = tokens.iter().find(|row| row.id == id) else {
+            return Ok(ports::Revocation::Unknown);
+        };
+        self.publish(row);
+        Ok(ports::Revocation::Revoked(view(row)))
+    }
+
+    fn admin_token(&self, digest: &Digest) -> Result<Option<TokenView>, PortError> {
+        let tokens = self.store.tokens().map_err(PortError::new)?;
+        Ok(tokens
+            .iter()
+            .find(|row| row.kind == TokenKind::Admin && row.hash == *digest)
+            .map(view))
+    }
+}
+
+fn row(token: &TokenView, hash: Digest) -> TokenRow {
+    TokenRow {
+        id: token.id.clone(),
+        kind: match token.kind {
+            ports::TokenKind::Agent => TokenKind::Agent,
+            ports::TokenKind::Admin => TokenKind::Admin,
+        },
+        hash,
+        sub: token.sub.clone(),
+        actor_type: token.actor_type,
+        client_id: token.client_id.clone(),
+        org_id: token.org_id.clone(),
+        groups: token.groups.iter().cloned().collect(),
+        servers: token.servers.clone(),
+        created: token.created,
+        expires: token.expires,
+        revoked: token.revoked,
+    }
+}
+
+fn view(row: &TokenRow) -> TokenView {
+    TokenView {
+        id: row.id.clone(),
+        kind: match row.kind {
+            TokenKind::Agent => ports::TokenKind::Agent,
+            TokenKind::Admin => ports::TokenKind::Admin,
+        },
+        sub: row.sub.clone(),
+        actor_type: row.actor_type,
+        client_id: row.client_id.clone(),
+        org_id: row.org_id.clone(),
+        groups: row.groups.iter().cloned().collect(),
+        servers: row.servers.clone(),
+        created: row.created,
+        expires: row.expires,
+        revoked: row.revoked,
+    }
+}
+
+/// The log of a state directory, through its index.
+pub struct StateActivity(Activity);
+
+impl StateActivity {
+    /// Reads the log through `index`.
+    #[must_use]
+    pub fn new(index: Activity) -> Self {
+        Self(index)
+    }
+}
+
+impl ports::Activity for StateActivity {
+    fn list(&self, filter: &ActivityFilter) -> Result<Vec<String>, PortError> {
+        let Some(filter) = translate(filter) else {
+            return Ok(Vec::new());
+        };
+        let lines = self.0.list(&filter).map_err(PortError::new)?;
+        let newest_first = filter.order == Order::NewestFirst;
+        let text = |line: store::Line| String::from_utf8_lossy(&line.bytes).into_owned();
+        let lines = lines.into_iter().map(text);
+        Ok(if newest_first {
+            lines.collect()
+        } else {
+            lines.rev().collect()
+        })
+    }
+
+    fn show(&self, name: RecordName) -> Result<Option<String>, PortError> {
+        let key = match name {
+            RecordName::Receipt(id) => RecordKey::Receipt(id),
+            RecordName::Seq(seq) => RecordKey::Seq(seq),
+        };
+        let line = self.0.show(key).map_err(PortError::new)?;
+        Ok(line.map(|line| String::from_utf8_lossy(&line.bytes).into_owned()))
+    }
+}
+
+/// `None` where a type or status is named that no record has.
+fn translate(filter: &ActivityFilter) -> Option<Filter> {
+    let kind = filter.kind.as_deref().map(RecordType::parse);
+    let status = filter.status.as_deref().map(Status::parse);
+    if matches!(kind, Some(None)) || matches!(status, Some(None)) {
+        return None;
+    }
+    Some(Filter {
+        kind: kind.flatten(),
+        status: status.flatten(),
+        server: filter.server.clone(),
+        tool: filter.tool.clone(),
+        principal: filter.principal.clone(),
+        session: filter.session.clone(),
+        run: filter.run.clone(),
+        since: filter.since,
+        until: filter.until,
+        after_seq: filter.after,
+        before_seq: filter.before,
+        limit: filter.limit,
+        order: if filter.after.is_some() {
+            Order::OldestFirst
+        } else {
+            Order::NewestFirst
+        },
+    })
+}
+
+/// The running gateway, as the control plane sees it.
+struct Helm {
+    running: Arc<Running>,
+    mcp_url: String,
+}
+
+impl Running {
+    /// Every port of the control plane.
+    pub(super) fn ports(self: Arc<Self>, mcp_url: String) -> anyhow::Result<Ports> {
+        let activity = Activity::open(&self.state_dir())?;
+        let helm = Arc::new(Helm {
+            running: self.clone(),
+            mcp_url,
+        });
+        Ok(Ports {
+            tokens: Arc::new(self.live_tokens()),
+            activity: Arc::new(StateActivity::new(activity)),
+            inventory: helm.clone(),
+            gateway: helm,
+        })
+    }
+}
+
+impl ports::Inventory for Helm {
+    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
+        Ok(self.running.gateway().town().policy().clone())
+    }
+
+    fn approve(
+        &self,
+        server: &ServerId,
+        tool: &ToolName,
+        seen: Digest,
+        operator: &Operator,
+    ) -> Result<Approval, PortError> {
+        let running = &self.running;
+        let _building = running.building.blocking_lock();
+        let Some(mut stored) = running.with_current(|current| current.stored.get(server).cloned()) else {
+            return Ok(Approval::NotOffered);
+        };
+        let offered = stored
+            .tools
+            .iter()
+            .find(|known| known.name == *tool)
+            .map(|known| known.seen);
+        match offered {
+            None => return Ok(Approval::NotOffered),
+            Some(now) if now != seen => return Ok(Approval::Changed { now }),
+            Some(_) => {}
+        }
+        let event = match approve(&mut stored, tool.as_str()) {
+            Ok(event) => event,
+            Err(ApproveFault::BadDefinition(fault)) => return Ok(Approval::Unusable(fault.to_string())),
+            Err(ApproveFault::NotOffered | ApproveFault::NoInstructions) => return Ok(Approval::NotOffered),
+        };
+        let event = Event::Inventory(note(&event, operator.name()));
+        running.ledger.append_event_blocking(event).map_err(PortError::new)?;
+        running.store.save(&stored).map_err(PortError::new)?;
+        running.with_current(|current| current.stored.insert(server.clone(), stored));
+        running.rebuild();
+        Ok(Approval::Approved)
+    }
+}
+
+impl ports::Gateway for Helm {
+    fn status(&self) -> Result<GatewayStatus, PortError> {
+        let log = self.running.with_current(|current| current.config.audit.origin.clone());
+        Ok(GatewayStatus {
+            mcp: Some(self.mcp_url.clone()),
+            started: Some(self.running.started),
+            log,
+            last_seq: self.running.ledger.last_seq(),
+            ledger_healthy: self.running.ledger.is_healthy(),
+        })
+    }
+
+    fn servers(&self) -> Result<Vec<ServerView>, PortError> {
+        let running = &self.running;
+        let view = |(id, url): (&ServerId, String)| ServerView {
+            id: id.clone(),
+            url,
+            reach: running.reach(id),
+        };
+        let known = running.with_current(|current| {
+            let servers = current.config.servers.iter();
+            servers
+                .map(|(id, server)| (id.clone(), server.url.to_string()))
+                .collect::<Vec<_>>()
+        });
+        Ok(known.iter().map(|(id, url)| view((id, url.clone()))).collect())
+    }
+
+    fn reload(&self) -> Later<'_, Result<Reload, PortError>> {
+        Box::pin(async { Ok(self.running.clone().reload("operator").await) })
+    }
+
+    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>> {
+        let server = server.clone();
+        Box::pin(async move { Ok(self.running.discover_again(&server).await) })
+    }
+}
+
+impl Running {
+    pub(super) fn live_tokens(&self) -> StateTokens {
+        StateTokens::new(self.store.clone(), Some(self.tokens.clone()))
+    }
+
+    /// Asks a server at once; `None` if it is not configured.
+    pub(super) async fn discover_again(&self, id: &ServerId) -> Option<Reach> {
+        let line = self.with_current(|current| current.servers.get(id).cloned())?;
+        self.ask(id, &line).await;
+        Some(self.reach(id))
+    }
+
+    fn reach(&self, id: &ServerId) -> Reach {
+        let line = self.with_current(|current| current.servers.get(id).cloned());
+        let Some(line) = line else { return Reach::Unknown };
+        let state = *line.state.borrow();
+        match state {
+            ServerState::Pending => Reach::Unknown,
+            ServerState::Up => Reach::Up,
+            ServerState::Down => {
+                let why = line.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Reach::Down(why.unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Reads the configuration again, on SIGHUP, on file change and when an operator asks: the whole
+//! new one or nothing, for live sessions too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::ports::Reload;
+use ledger::{Event, Note};
+use notify::{RecursiveMode, Watcher};
+use policy::Rules;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use super::plan;
+use super::running::{Running, lines};
+use crate::config::Config;
+
+/// Editors write in several steps; a change counts when this long nothing followed it.
+const SETTLED: Duration = Duration::from_millis(150);
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reloads when told by signal or by a changed file, and renews the certificate daily.
+pub(super) fn watch(running: Arc<Running>, mut stopping: watch::Receiver<bool>) {
+    tokio::spawn(async move {
+        let (changed, mut changes) = mpsc::channel(1);
+        let mut eyes = watch_files(&running, changed.clone());
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                _ = stopping.changed() => return,
+                _ = hangup.recv() => {}
+                _ = changes.recv() => settle(&mut changes).await,
+                () = tokio::time::sleep(A_DAY) => {
+                    renew(&running);
+                    continue;
+                }
+            }
+            running.clone().reload("system").await;
+            eyes = watch_files(&running, changed.clone()).or(eyes);
+        }
+    });
+}
+
+async fn settle(changes: &mut mpsc::Receiver<()>) {
+    while tokio::time::timeout(SETTLED, changes.recv())
+        .await
+        .is_ok_and(|change| change.is_some())
+    {}
+}
+
+fn renew(running: &Running) {
+    if let Some(certificate) = &running.certificate
+        && let Err(error) = certificate.renew()
+    {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "the certificate could not be renewed"
+        );
+    }
+}
+
+/// Watches the directories of every file the configuration is made of: editors replace files.
+fn watch_files(running: &Running, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
+    let files = running.with_current(|current| current.config.files().to_vec());
+    let watched = files.clone();
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let concerns_us = |event: &notify::Event| {
+            !event.kind.is_access()
+                && event
+                    .paths
+                    .iter()
+                    .any(|path| watched.iter().any(|file| path == file || path.parent() == Some(file)))
+        };
+        if event.as_ref().is_ok_and(concerns_us) {
+            let _ = changed.try_send(());
+        }
+    })
+    .ok()?;
+    let mut directories: Vec<_> = files
+        .iter()
+        .filter_map(|file| {
+            if file.is_dir() {
+                Some(file.as_path())
+            } else {
+                file.parent()
+            }
+        })
+        .collect();
+    directories.sort();
+    directories.dedup();
+    for directory in directories {
+        if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+            tracing::warn!(directory = %directory.display(), %error, "changes here are not noticed");
+        }
+    }
+    Some(watcher)
+}
+
+impl Running {
+    /// Reads the configuration again and puts it in force if it has no fault.
+    pub(super) async fn reload(self: Arc<Self>, actor: &str) -> Reload {
+        let file = self.with_current(|current| current.config.file().to_owned());
+        let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+        let outcome = match loaded {
+            Ok(Ok(config)) => self.clone().take_over(config).await,
+            Ok(Err(faults)) => Err(faults.as_slice().iter().map(ToString::to_string).collect()),
+            Err(_) => Err(vec!["the configuration could not be read".to_owned()]),
+        };
+        let (note, reload) = match outcome {
+            Ok(warnings) => {
+                let message = "the configuration was read again and is in force";
+                (
+                    Note::done("gateway.reload", actor, None, message),
+                    Reload::Done { warnings },
+                )
+            }
+            Err(faults) => {
+                let message = format!(
+                    "the configuration has {} fault(s); the old one stays in force",
+                    faults.len()
+                );
+                (
+                    Note::refused("gateway.reload", actor, None, &message),
+                    Reload::Refused { faults },
+                )
+            }
+        };
+        tracing::info!(message = note.message, "reload");
+        if let Err(error) = self.ledger.append_event(Event::Admin(note)).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a reload could not be recorded"
+            );
+        }
+        self.start_discovery();
+        reload
+    }
+
+    /// Puts `config` in force; the faults are those that only show here.
+    async fn take_over(self: Arc<Self>, config: Config) -> Result<Vec<String>, Vec<String>> {
+        let _building = self.building.lock().await;
+        let one = |error: anyhow::Error| vec![format!("{error:#}")];
+        let rules = Rules::load(&plan::policy_files(&config));
+        let rules = rules.map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let before = self.with_current(|current| current.identity.clone());
+        let identity =
+            plan::identity(&config, &self.public_url, &self.tokens, &self.clock, Some(&before)).map_err(one)?;
+        if let Some((certificate, source)) = self
+            .certificate
+            .as_ref()
+            .zip(plan::tls_source(&config, &config.state.dir.join("tls")))
+        {
+            certificate.replace(source).map_err(|error| one(error.into()))?;
+        }
+        let mut warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        self.with_current(|current| {
+            let lines = lines(&config, Some(current)).map_err(one)?;
+            warnings.extend(needs_restart(&current.config, &config));
+            if current.config.limits != config.limits {
+                current.limiter = policy::Limits::new(&plan::limit_rules(&config.limits));
+            }
+            for line in lines.values() {
+                line.bell.notify_one();
+            }
+            current.servers = lines;
+            current.identity = Arc::new(identity);
+            current.rules = Arc::new(rules);
+            current.config = Arc::new(config);
+            Ok::<(), Vec<String>>(())
+        })?;
+        self.next_epoch();
+        self.rebuild();
+        Ok(warnings)
+    }
+}
+
+/// Settings that a running gateway cannot change.
+fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
+    let kind = |tls: &crate::config::Tls| std::mem::discriminant(tls);
+    let listens_elsewhere = old.listen.mcp != new.listen.mcp
+        || old.listen.admin != new.listen.admin
+        || old.listen.public_url != new.listen.public_url
+        || kind(&old.listen.tls) != kind(&new.listen.tls)
+        || old.listen.client_ca != new.listen.client_ca;
+    let changes = [
+        (
+            listens_elsewhere,
+            "`[listen]` addresses, `tls.mode`, `client_ca` and `public_url`",
+        ),
+        (old.state.dir != new.state.dir, "`state.dir`"),
+        (old.audit != new.audit, "`[audit]`"),
+    ];
+    let late = changes.into_iter().filter(|(changed, _)| *changed);
+    late.map(|(_, what)| format!("changes of {what} take effect at the next start"))
+        .collect()
+}

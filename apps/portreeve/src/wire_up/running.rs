@@ -1,0 +1,241 @@
+//! A running gateway: what must outlive a reload, and how a town is assembled from it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anyhow::Context;
+use gateway::edge::authenticate::Identity;
+use gateway::edge::tls::ServingCertificate;
+use gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
+use gateway::{Gateway, ServerState, Town, TownPlan};
+use ledger::{Event, Ledger, Note};
+use policy::{InventoryStore, Rules, StoredServer};
+use store::{Store, TokenKind, TokenRow};
+use tokio::sync::{Notify, watch};
+use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp};
+
+use super::plan;
+use crate::config::Config;
+
+/// See the module.
+pub struct Running {
+    pub(crate) store: Arc<Store>,
+    pub(crate) ledger: Ledger,
+    pub(crate) clock: Clock,
+    pub(super) tokens: Arc<TokenTable>,
+    pub(super) certificate: Option<Arc<ServingCertificate>>,
+    pub(super) public_url: String,
+    pub(super) started: Timestamp,
+    /// Taken while a town is being replaced, so that two changes do not lose one another.
+    pub(super) building: tokio::sync::Mutex<()>,
+    pub(super) current: Mutex<Current>,
+    gateway: OnceLock<Arc<Gateway>>,
+    epoch: AtomicU64,
+}
+
+/// What a reload replaces.
+pub(super) struct Current {
+    pub(super) config: Arc<Config>,
+    pub(super) identity: Arc<Identity>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) limiter: policy::Limits,
+    pub(super) servers: BTreeMap<ServerId, Arc<ServerLine>>,
+    pub(super) stored: BTreeMap<ServerId, StoredServer>,
+}
+
+/// The line to one server: how to reach it, whether it answers, and a bell to ask again.
+pub(super) struct ServerLine {
+    pub(super) server: Arc<upstream::Server>,
+    pub(super) state: watch::Sender<ServerState>,
+    pub(super) last_failure: Mutex<Option<String>>,
+    pub(super) bell: Notify,
+    pub(super) asked: AtomicU64,
+}
+
+impl Running {
+    /// Opens ledger and store and assembles the first town.
+    pub(super) fn new(
+        config: Config,
+        clock: Clock,
+        certificate: Option<Arc<ServingCertificate>>,
+        public_url: String,
+    ) -> anyhow::Result<Arc<Self>> {
+        let state = &config.state.dir;
+        let (ledger, _) = Ledger::open(state, plan::ledger_settings(&config, &clock))?;
+        let store = Arc::new(Store::open(state)?);
+        let stored = store.load().context("the inventory cannot be read")?;
+        let tokens = Arc::new(TokenTable::default());
+        tokens.replace(store.tokens()?.iter().filter_map(issued).collect());
+        let identity = Arc::new(plan::identity(&config, &public_url, &tokens, &clock, None)?);
+        let rules = Rules::load(&plan::policy_files(&config)).map_err(|faults| policy_faults(&faults))?;
+        let current = Current {
+            identity,
+            rules: Arc::new(rules),
+            limiter: policy::Limits::new(&plan::limit_rules(&config.limits)),
+            servers: lines(&config, None)?,
+            stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
+            config: Arc::new(config),
+        };
+        let running = Self {
+            store,
+            ledger: ledger.clone(),
+            started: clock.now(),
+            clock,
+            tokens,
+            certificate,
+            public_url,
+            building: tokio::sync::Mutex::default(),
+            current: Mutex::new(current),
+            gateway: OnceLock::new(),
+            epoch: AtomicU64::new(1),
+        };
+        let gateway = Gateway::new(running.assemble(None), ledger).context("no randomness can be had")?;
+        let _ = running.gateway.set(gateway);
+        Ok(Arc::new(running))
+    }
+
+    /// The gateway. Set before anybody else can hold a `Running`.
+    #[expect(clippy::expect_used, reason = "`new` sets it before it returns")]
+    pub(crate) fn gateway(&self) -> &Arc<Gateway> {
+        self.gateway.get().expect("set by `new`")
+    }
+
+    pub(super) fn state_dir(&self) -> PathBuf {
+        self.with_current(|current| current.config.state.dir.clone())
+    }
+
+    pub(super) fn with_current<T>(&self, read: impl FnOnce(&mut Current) -> T) -> T {
+        read(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A town of what is known now; what did not change is taken over from `previous`.
+    fn assemble(&self, previous: Option<Arc<Town>>) -> Town {
+        let plan = self.with_current(|current| TownPlan {
+            identity: current.identity.clone(),
+            doorplate: plan::doorplate(&current.config),
+            public_url: self.public_url.clone(),
+            facts: plan::facts(&current.config),
+            stored: current.stored.values().cloned().collect(),
+            rules: current.rules.clone(),
+            servers: current.servers.values().map(|line| line.server.clone()).collect(),
+            states: current
+                .servers
+                .iter()
+                .map(|(id, line)| (id.clone(), line.state.subscribe()))
+                .collect(),
+            open_tools: plan::open_tools(&current.config),
+            limiter: current.limiter.clone(),
+            limits: plan::limits(&current.config.limits),
+            epoch: self.epoch.load(Ordering::SeqCst),
+            previous,
+        });
+        Town::assemble(plan)
+    }
+
+    /// Puts a town of what is known now in force.
+    pub(super) fn rebuild(&self) {
+        let town = self.assemble(Some(self.gateway().town()));
+        self.gateway().move_to(town);
+    }
+
+    /// Voids permits that were given but not spent.
+    pub(super) fn next_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) async fn note_start(&self) -> anyhow::Result<()> {
+        let message = format!("portreeve {} started", env!("CARGO_PKG_VERSION"));
+        self.ledger
+            .append_event(Event::Admin(Note::done("gateway.start", "system", None, &message)))
+            .await?;
+        Ok(())
+    }
+
+    /// Completes when no request is at work any more. Only meaningful once no new ones come.
+    pub(super) async fn until_idle(&self) {
+        while self.gateway().at_work() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// A token as the edge knows it; admin tokens are none of its business.
+pub(super) fn issued(row: &TokenRow) -> Option<(vocabulary::Digest, IssuedToken)> {
+    if row.kind != TokenKind::Agent {
+        return None;
+    }
+    let principal = Principal {
+        sub: row.sub.clone(),
+        actor_type: row.actor_type,
+        client_id: row.client_id.clone(),
+        org_id: row.org_id.clone(),
+        issuer: "portreeve".to_owned(),
+        authn: Authn::Token,
+        act: Vec::new(),
+        run: None,
+        groups: row.groups.clone(),
+        claims: claims(row),
+        servers: row.servers.clone(),
+    };
+    let standing = if row.revoked.is_some() {
+        TokenStanding::Revoked
+    } else {
+        TokenStanding::Live
+    };
+    Some((
+        row.hash,
+        IssuedToken {
+            principal: Arc::new(principal),
+            expires: row.expires,
+            standing,
+        },
+    ))
+}
+
+/// The claims policies see of a token: the same names as those mapped from a JWT.
+fn claims(row: &TokenRow) -> BTreeMap<String, vocabulary::ClaimValue> {
+    use vocabulary::ClaimValue::{List, Text};
+    let org = row.org_id.iter().map(|org| ("org".to_owned(), Text(org.clone())));
+    let client = row
+        .client_id
+        .iter()
+        .map(|client| ("client".to_owned(), Text(client.clone())));
+    let groups = (!row.groups.is_empty()).then(|| ("groups".to_owned(), List(row.groups.iter().cloned().collect())));
+    org.chain(client).chain(groups).collect()
+}
+
+/// Lines to every configured server; those whose settings did not change are kept, with their
+/// sessions.
+pub(super) fn lines(config: &Config, before: Option<&Current>) -> anyhow::Result<BTreeMap<ServerId, Arc<ServerLine>>> {
+    let mut lines = BTreeMap::new();
+    for (id, server) in &config.servers {
+        let kept = before.and_then(|before| {
+            let same =
+                before.config.servers.get(id).is_some_and(|old| old == server) && before.config.limits == config.limits;
+            before.servers.get(id).filter(|_| same).cloned()
+        });
+        let line = match kept {
+            Some(line) => line,
+            None => {
+                let settings = plan::server_settings(id, server, &config.limits);
+                let server = upstream::Server::new(settings).with_context(|| format!("server `{id}`"))?;
+                Arc::new(ServerLine {
+                    server: Arc::new(server),
+                    state: watch::Sender::new(ServerState::Pending),
+                    last_failure: Mutex::default(),
+                    bell: Notify::new(),
+                    asked: AtomicU64::new(0),
+                })
+            }
+        };
+        lines.insert(id.clone(), line);
+    }
+    Ok(lines)
+}
+
+pub(super) fn policy_faults(faults: &[policy::PolicyFault]) -> anyhow::Error {
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("the policies cannot be used:\n{}", lines.join("\n"))
+}
