@@ -1,0 +1,57 @@
+# Two commands do everything on a machine with a Rust toolchain: `make run` and `make test`.
+
+.PHONY: run test bench fmt lint docs doctests licences peers binary suite tools
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+TOOLS := $(TARGET)/tools
+NEXTEST := 0.9.143
+DENY := 0.20.2
+
+export PATH := $(TOOLS)/bin:$(PATH)
+export PORTREEVE_PEERS := $(TARGET)/peers
+
+# The gateway with two demo servers, two agents and a short tour; stays up until it is interrupted.
+run:
+	cargo build --release --locked --package portreeve
+	$(TARGET)/release/portreeve demo
+
+# Everything CI checks. The tests run last, so that their summary is the last thing on the screen.
+test: fmt lint docs doctests licences peers suite
+
+fmt:
+	cargo fmt --all --check
+
+lint:
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+docs:
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
+
+# What must not compile: forging a proof, spending a permit twice, answering without a receipt.
+doctests:
+	cargo test --doc --workspace --locked --quiet
+
+licences: tools
+	@if command -v cargo-deny >/dev/null; then cargo deny --workspace check bans licenses sources; \
+	elif [ "$$CI" = true ]; then echo "cargo-deny could not be installed" >&2; exit 1; \
+	else echo "cargo-deny could not be installed: licences, bans and sources are NOT CHECKED" >&2; fi
+
+peers:
+	tests/peers/install
+
+# The shipped binary is built with the tests, so that both share every artefact.
+binary:
+	cargo build --workspace --bins --tests --locked
+
+suite: tools binary
+	cargo nextest run --workspace --locked --no-fail-fast
+
+bench:
+	cargo run --release --locked --package portreeve-load
+
+# Installed only where missing; a debug build of a tool is quick to make and quick enough to use.
+tools:
+	@command -v cargo-nextest >/dev/null || \
+	  cargo install cargo-nextest --version $(NEXTEST) --locked --debug --root $(TOOLS) --target-dir $(TOOLS)/build
+	@command -v cargo-deny >/dev/null || \
+	  cargo install cargo-deny --version $(DENY) --locked --debug --root $(TOOLS) --target-dir $(TOOLS)/build || true

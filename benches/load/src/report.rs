@@ -1,0 +1,248 @@
+//! One run from start to end: starts the targets, drives them, prints the tables, keeps the
+//! figures, and compares them with the targets of the project.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::child::{self, Started};
+use crate::client::Place;
+use crate::cold_start::{self, ColdStart};
+use crate::gateway::{Prepared, Rule};
+use crate::rounds::{self, Figures, Load, Target};
+use crate::{Plan, cpu, results, sample};
+
+/// The whole call with a 1 KB result, as a multiple of `bare`.
+const MOST_TIMES_BARE: f64 = 2.5;
+/// From the start of the process to the first answered call.
+const SLOWEST_START_MS: f64 = 300.0;
+/// The load the first target speaks of.
+const SMALL_CALLS: &str = "1 KB result";
+
+/// What a run found.
+#[derive(Serialize)]
+struct Run {
+    connections: usize,
+    calls: u64,
+    rounds: usize,
+    loads: Vec<Table>,
+    cold_starts: Vec<Start>,
+    memory: Vec<Memory>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    load: &'static str,
+    targets: Vec<Figures>,
+}
+
+#[derive(Serialize)]
+struct Start {
+    state_directory: &'static str,
+    #[serde(flatten)]
+    time: ColdStart,
+}
+
+#[derive(Serialize)]
+struct Memory {
+    target: &'static str,
+    peak_kilobytes: u64,
+}
+
+/// Runs everything.
+pub(crate) fn run(plan: &Plan) -> Result<ExitCode> {
+    let scratch = Scratch::new()?;
+    let run = measure(plan, &scratch.0)?;
+    print(&run)?;
+    results::keep(&plan.results, "load", json!(run))?;
+    let missed = missed(&run);
+    for line in &missed {
+        writeln!(std::io::stdout(), "MISSED: {line}")?;
+    }
+    Ok(if plan.check && !missed.is_empty() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn measure(plan: &Plan, scratch: &Path) -> Result<Run> {
+    let program = program(plan)?;
+    let (_upstream, upstream) = child::start_part(&["upstream"])?;
+    let first = cold_start::first_starts(&program, &scratch.join("first"), &upstream)?;
+    let again = cold_start::restarts(&program, &scratch.join("again"), &upstream)?;
+    let (_processes, targets) = start_targets(&program, scratch, &upstream)?;
+    let Plan {
+        rounds,
+        calls,
+        connections,
+        seconds,
+        ..
+    } = *plan;
+    let small = Load {
+        rounds,
+        calls,
+        connections,
+        kilobytes: sample::SMALL,
+        seconds,
+    };
+    let large = Load {
+        kilobytes: sample::LARGE,
+        calls: calls / 10,
+        ..small
+    };
+    let alone = Load {
+        connections: 1,
+        calls: calls / 10,
+        ..small
+    };
+    let mut loads = Vec::new();
+    for (name, load) in [
+        (SMALL_CALLS, small),
+        ("100 KB result", large),
+        ("1 KB result, one call at a time", alone),
+    ] {
+        loads.push(Table {
+            load: name,
+            targets: rounds::drive(&targets, load)?,
+        });
+    }
+    let mut memory = Vec::new();
+    for Target { name, process, .. } in &targets {
+        memory.push(Memory {
+            target: name,
+            peak_kilobytes: cpu::peak_memory_of(*process)?,
+        });
+    }
+    let cold_starts = vec![
+        Start {
+            state_directory: "empty",
+            time: first,
+        },
+        Start {
+            state_directory: "used before",
+            time: again,
+        },
+    ];
+    Ok(Run {
+        connections,
+        calls,
+        rounds,
+        loads,
+        cold_starts,
+        memory,
+    })
+}
+
+fn program(plan: &Plan) -> Result<PathBuf> {
+    let beside = child::this_program()?.with_file_name("portreeve");
+    let program = plan.portreeve.clone().unwrap_or(beside);
+    ensure!(
+        program.is_file(),
+        "there is no gateway at {}; name one with --portreeve",
+        program.display()
+    );
+    Ok(program)
+}
+
+fn start_targets(program: &Path, scratch: &Path, upstream: &str) -> Result<(Vec<Started>, Vec<Target>)> {
+    let (mut processes, mut targets) = (Vec::new(), Vec::new());
+    for name in ["bare", "split", "tree"] {
+        let (process, url) = child::start_part(&["floor", name, "--upstream", upstream])?;
+        targets.push(Target {
+            name,
+            place: Place { url, token: None },
+            process: process.id(),
+        });
+        processes.push(process);
+    }
+    let rules = [
+        ("portreeve", Rule::ContextFree),
+        ("portreeve, argument rule", Rule::Arguments),
+    ];
+    for (name, rule) in rules {
+        let running = Prepared::new(program, &scratch.join(format!("{rule:?}")), upstream, rule)?.start()?;
+        targets.push(Target {
+            name,
+            place: running.place,
+            process: running.process.id(),
+        });
+        processes.push(running.process);
+    }
+    Ok((processes, targets))
+}
+
+fn print(run: &Run) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for Table { load, targets } in &run.loads {
+        writeln!(out, "\n{load:<34} CPU µs/call  x bare  calls/s   p50 µs   p99 µs")?;
+        for row in targets {
+            let (cpu, ratio, rate) = (row.cpu_us_per_call, row.ratio_to_bare, row.calls_per_second);
+            let (p50, p99) = (row.p50_us, row.p99_us);
+            writeln!(
+                out,
+                "  {:<32} {cpu:>11.1} {ratio:>7.2} {rate:>8.0} {p50:>8.0} {p99:>8.0}",
+                row.target
+            )?;
+        }
+    }
+    writeln!(out, "\ncold start to first answered call      min ms  median ms")?;
+    for Start { state_directory, time } in &run.cold_starts {
+        writeln!(
+            out,
+            "  state directory {state_directory:<18} {:>8.1} {:>10.1}",
+            time.min_ms, time.median_ms
+        )?;
+    }
+    writeln!(out, "\npeak memory                                MB")?;
+    for Memory { target, peak_kilobytes } in &run.memory {
+        writeln!(out, "  {target:<34} {:>8.1}", *peak_kilobytes as f64 / 1024.0)?;
+    }
+    Ok(())
+}
+
+/// The project's own targets that this run missed.
+fn missed(run: &Run) -> Vec<String> {
+    let small = run
+        .loads
+        .iter()
+        .filter(|table| table.load == SMALL_CALLS)
+        .flat_map(|table| &table.targets);
+    let dear = small.filter(|row| row.target.starts_with("portreeve") && row.ratio_to_bare > MOST_TIMES_BARE);
+    let dear = dear.map(|row| {
+        format!(
+            "{}: a call costs {:.2} x bare, the most is {MOST_TIMES_BARE}",
+            row.target, row.ratio_to_bare
+        )
+    });
+    let slow = run
+        .cold_starts
+        .iter()
+        .filter(|start| start.time.median_ms > SLOWEST_START_MS);
+    let slow = slow.map(|Start { state_directory, time }| {
+        let took = time.median_ms;
+        format!("state directory {state_directory}: {took:.0} ms to the first answer, the most is {SLOWEST_START_MS}")
+    });
+    dear.chain(slow).collect()
+}
+
+/// A directory that is gone when the run is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("portreeve-load-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

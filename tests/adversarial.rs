@@ -1,0 +1,6 @@
+//! Hostile clients and hostile servers, each trying one thing.
+
+mod credentials;
+mod messages;
+mod passthrough;
+mod servers;

@@ -1,0 +1,175 @@
+//! Tokens that must not be believed.
+
+use aws_lc_rs::hmac;
+use serde_json::{Value, json};
+
+use crate::support::agent::initialize_body;
+use crate::support::issuer::{AUDIENCE, Key, base64url, but, claims, unsigned};
+use crate::support::{Ask, Issuer, Setup};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_bad_token_is_believed_and_every_one_is_recorded() {
+    // R105, R108, R110, R166
+    let issuer = Issuer::with_key(Key::rs256("key-1")).await;
+    let gateway = Setup::new().issuer(&issuer).start().await;
+    let good = gateway
+        .ask(Ask::post("/mcp", initialize_body()).bearer(&issuer.token("ann")))
+        .await;
+    assert_eq!(good.status, 200, "the twin of all cases is accepted: {}", good.text());
+    let cases = cases(&issuer);
+    let seq = gateway.last_seq();
+    for (case, ask, _) in &cases {
+        let reply = gateway.ask(ask.clone()).await;
+        assert_eq!(reply.status, 401, "{case}");
+        let challenge = reply.headers.get("www-authenticate").unwrap_or_default();
+        assert!(
+            challenge.starts_with("Bearer") && challenge.contains("resource_metadata=\""),
+            "{case}: {challenge}"
+        );
+        assert_eq!(reply.headers.get("mcp-session-id"), None, "{case}");
+    }
+    let receipts = gateway.receipts_after(seq);
+    assert_eq!(receipts.len(), cases.len());
+    for ((case, _, codes), receipt) in cases.iter().zip(receipts) {
+        let code = receipt["decision"]["reason_codes"][0].as_str().unwrap();
+        assert!(codes.contains(&code), "{case}: {code}");
+        assert_eq!(receipt["decision"]["result"], "deny", "{case}");
+        assert_eq!(receipt["principal"]["sub"], "unauthenticated", "{case}");
+        assert_eq!(receipt["principal"]["client_id"], Value::Null, "{case}");
+        assert_eq!(
+            (&receipt["outcome"]["status"], &receipt["outcome"]["executed"]),
+            (&json!("error"), &json!(false)),
+            "{case}"
+        );
+    }
+}
+
+type Case = (&'static str, Ask, &'static [&'static str]);
+
+const MISSING: &[&str] = &["DENY_NO_AUTHN"];
+const INVALID: &[&str] = &["DENY_INVALID_TOKEN"];
+const EITHER: &[&str] = &["DENY_NO_AUTHN", "DENY_INVALID_TOKEN"];
+
+fn cases(issuer: &Issuer) -> Vec<Case> {
+    let mut cases = vec![
+        ("no token", ask(), MISSING),
+        ("another scheme", ask().header("Authorization", "Basic YTpi"), EITHER),
+        (
+            "two headers",
+            ask().bearer(&issuer.token("ann")).bearer(&issuer.token("ann")),
+            EITHER,
+        ),
+        (
+            "in the query",
+            Ask::post(&format!("/mcp?access_token={}", issuer.token("ann")), initialize_body()),
+            EITHER,
+        ),
+        (
+            "in a cookie",
+            ask().header(
+                "Cookie",
+                &format!("token={0}; Authorization=Bearer {0}", issuer.token("ann")),
+            ),
+            EITHER,
+        ),
+    ];
+    cases.extend(
+        bad_claims(issuer)
+            .into_iter()
+            .map(|(case, token)| (case, ask().bearer(&token), INVALID)),
+    );
+    cases.extend(
+        bad_signatures(issuer)
+            .into_iter()
+            .map(|(case, token)| (case, ask().bearer(&token), INVALID)),
+    );
+    cases
+}
+
+fn bad_claims(issuer: &Issuer) -> Vec<(&'static str, String)> {
+    let now = jiff::Timestamp::now().as_second();
+    let changes = [
+        ("expired", json!({"exp": now - 120})),
+        ("without expiry", json!({"exp": null})),
+        ("expiry that is no number", json!({"exp": "never"})),
+        ("not yet valid", json!({"nbf": now + 120})),
+        ("wrong issuer", json!({"iss": "https://evil.example"})),
+        ("issuer with a slash", json!({"iss": "https://idp.test/"})),
+        ("without issuer", json!({"iss": null})),
+        ("wrong audience", json!({"aud": "https://other.example/mcp"})),
+        (
+            "audience with more behind",
+            json!({"aud": format!("{AUDIENCE}.evil.example")}),
+        ),
+        (
+            "audience of a server, on the route of all",
+            json!({"aud": format!("{AUDIENCE}/files")}),
+        ),
+        ("without audience", json!({"aud": null})),
+        ("empty audience", json!({"aud": []})),
+        ("without subject", json!({"sub": null})),
+        (
+            "ID token",
+            json!({"nonce": "n-0S6", "at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng", "auth_time": now, "aud": [AUDIENCE, "client-7"]}),
+        ),
+    ];
+    changes
+        .into_iter()
+        .map(|(case, change)| (case, issuer.sign(&but(claims("ann"), change))))
+        .collect()
+}
+
+fn bad_signatures(issuer: &Issuer) -> Vec<(&'static str, String)> {
+    let (key, stranger, claims) = (issuer.key(), Key::rs256("key-1"), claims("ann"));
+    let header = key.header();
+    let good = key.sign(&header, &claims);
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let other_claims = unsigned(&header, &but(claims.clone(), json!({"sub": "root"})));
+    vec![
+        ("bad signature", stranger.sign(&header, &claims)),
+        ("signature of other claims", format!("{other_claims}.{signature}")),
+        ("no signature", format!("{signed}.")),
+        ("alg none", format!("{}.", unsigned(&json!({"alg": "none"}), &claims))),
+        (
+            "alg None with a kid",
+            format!("{}.", unsigned(&json!({"alg": "None", "kid": "key-1"}), &claims)),
+        ),
+        (
+            "alg none under a real signature",
+            format!(
+                "{}.{signature}",
+                unsigned(&json!({"alg": "none", "kid": "key-1"}), &claims)
+            ),
+        ),
+        ("HS256 with the public key", hs256(&key.public_bytes(), &claims)),
+        ("HS256 with nothing", hs256(b"", &claims)),
+        (
+            "unknown kid",
+            key.sign(&but(header.clone(), json!({"kid": "key-9"})), &claims),
+        ),
+        (
+            "another algorithm's name",
+            key.sign(&but(header.clone(), json!({"alg": "ES256"})), &claims),
+        ),
+        (
+            "crit",
+            key.sign(&but(header.clone(), json!({"crit": ["exp"]})), &claims),
+        ),
+        (
+            "key inside the token",
+            stranger.sign(&but(header, json!({"kid": null, "jwk": stranger.jwk()})), &claims),
+        ),
+        ("not a token", "three.small.words".to_owned()),
+        ("empty", String::new()),
+    ]
+}
+
+fn hs256(secret: &[u8], claims: &Value) -> String {
+    let text = unsigned(&json!({"alg": "HS256", "kid": "key-1", "typ": "at+jwt"}), claims);
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), text.as_bytes());
+    format!("{text}.{}", base64url(tag.as_ref()))
+}
+
+fn ask() -> Ask {
+    Ask::post("/mcp", initialize_body())
+}

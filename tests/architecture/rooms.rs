@@ -1,0 +1,164 @@
+//! The table of `ARCHITECTURE.md` against every `Cargo.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::support::environment::repository;
+
+/// Heavy dependencies and the one room that may import each.
+const HEAVY: [(&str, &str); 8] = [
+    ("jsonschema", "schema"),
+    ("cedar-policy", "policy"),
+    ("governor", "policy"),
+    ("rusqlite", "store"),
+    ("jsonwebtoken", "gateway"),
+    ("x509-parser", "gateway"),
+    ("mimalloc", "portreeve"),
+    ("clap", "portreeve"),
+];
+
+/// Room → the rooms it may know. `None` is everybody.
+type Table = BTreeMap<String, Option<BTreeSet<String>>>;
+/// Room → the names of what it depends on.
+type Manifests = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn every_room_knows_only_whom_the_table_lets_it_know() {
+    let page = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (table, manifests) = (table_of(&page), manifests());
+    assert!(
+        table.len() >= 10 && manifests.len() >= 10,
+        "{} rows, {} rooms",
+        table.len(),
+        manifests.len()
+    );
+    assert_eq!(strangers(&table, &manifests), Vec::<String>::new());
+}
+
+#[test]
+fn a_heavy_dependency_is_imported_by_one_room() {
+    let mut found = Vec::new();
+    for (room, dependencies) in manifests() {
+        for (heavy, home) in HEAVY {
+            if room != home && dependencies.contains(heavy) {
+                found.push(format!("{room} imports {heavy}, which belongs to {home}"));
+            }
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn everything_comes_from_the_registry_and_every_room_takes_the_common_lints() {
+    let lock = std::fs::read_to_string(repository().join("Cargo.lock")).unwrap();
+    let foreign: Vec<_> = lock
+        .lines()
+        .filter(|line| {
+            line.starts_with("source =") && !line.contains("registry+https://github.com/rust-lang/crates.io-index")
+        })
+        .collect();
+    assert_eq!(foreign, Vec::<&str>::new());
+    for (room, path) in rooms() {
+        let manifest = manifest(&path);
+        assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{room}");
+        assert_eq!(
+            manifest["package"]["license"]["workspace"].as_bool(),
+            Some(true),
+            "{room}"
+        );
+    }
+}
+
+#[test]
+fn a_new_edge_a_new_room_and_an_unused_permission_are_told_apart() {
+    let table = table_of(
+        "| crate | x | may know | rule |\n|---|---|---|---|\n| `low` | a | – | r |\n| `high` | a | low | r |\n| `app` (app) | a | all | r |",
+    );
+    let manifests = |edges: &[(&str, &str)]| -> Manifests {
+        let mut rooms: Manifests = ["low", "high", "app"]
+            .map(|room| (room.to_owned(), BTreeSet::new()))
+            .into();
+        for (from, to) in edges {
+            rooms.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        rooms
+    };
+    assert!(
+        strangers(
+            &table,
+            &manifests(&[("high", "low"), ("app", "high"), ("high", "serde")])
+        )
+        .is_empty()
+    );
+    assert_eq!(strangers(&table, &manifests(&[("low", "high")])), ["low knows high"]);
+    assert_eq!(strangers(&table, &manifests(&[("new", "serde")])), ["new has no row"]);
+    assert!(strangers(&table, &manifests(&[])).is_empty());
+}
+
+fn strangers(table: &Table, manifests: &Manifests) -> Vec<String> {
+    let mut found = Vec::new();
+    for (room, dependencies) in manifests {
+        let Some(allowed) = table.get(room) else {
+            found.push(format!("{room} has no row"));
+            continue;
+        };
+        let Some(allowed) = allowed else { continue };
+        let ours = dependencies.iter().filter(|name| table.contains_key(*name));
+        found.extend(
+            ours.filter(|name| !allowed.contains(*name))
+                .map(|name| format!("{room} knows {name}")),
+        );
+    }
+    found
+}
+
+/// Reads rows of the form ``| `crate` | … | may know | … |``.
+fn table_of(page: &str) -> Table {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.filter_map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let room = cells.first()?.split('`').nth(1)?.to_owned();
+        let known = cells.get(2)?.replace('`', "");
+        let known: BTreeSet<String> = known
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .filter(|name| name != "–")
+            .collect();
+        Some((room, (!known.contains("all")).then_some(known)))
+    })
+    .collect()
+}
+
+fn manifests() -> Manifests {
+    rooms()
+        .into_iter()
+        .map(|(room, path)| (room, dependencies(&manifest(&path))))
+        .collect()
+}
+
+/// Normal, build and development dependencies: a test that needs a further room belongs to `tests/`.
+fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+    let tables = ["dependencies", "build-dependencies", "dev-dependencies"].map(|kind| manifest.get(kind));
+    let tables = tables.into_iter().flatten().filter_map(toml::Value::as_table);
+    tables.flat_map(|table| table.keys().cloned()).collect()
+}
+
+/// The rooms that exist, by their name in the table.
+fn rooms() -> Vec<(String, std::path::PathBuf)> {
+    let mut found = Vec::new();
+    for parent in ["crates", "apps"] {
+        for entry in std::fs::read_dir(repository().join(parent)).unwrap() {
+            let path = entry.unwrap().path();
+            found.push((path.file_name().unwrap().to_string_lossy().into_owned(), path));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn manifest(room: &Path) -> toml::Table {
+    std::fs::read_to_string(room.join("Cargo.toml"))
+        .unwrap()
+        .parse()
+        .unwrap()
+}

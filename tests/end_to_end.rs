@@ -1,0 +1,20 @@
+//! What the product promises, shown by the shipped binary over real sockets.
+
+mod certificates;
+mod configuration;
+mod control;
+mod demo;
+mod discovery;
+mod edge;
+mod identity;
+mod inventory;
+mod ledger;
+mod limits;
+mod policy;
+mod preflight;
+mod receipts;
+mod results;
+mod sessions;
+mod shutdown;
+mod tls;
+mod tokens;

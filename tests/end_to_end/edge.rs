@@ -1,0 +1,235 @@
+//! The edge: authentication before everything, Host and Origin, and what is refused by HTTP status.
+
+use serde_json::{Value, json};
+
+use crate::support::agent::{initialize_body, strings};
+use crate::support::{Agent, Ask, Reply, Town};
+
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_and_method_wants_a_credential_and_is_recorded_without() {
+    // R105, R152
+    let town = Town::with(&["read"], |setup| setup).await;
+    let seq = town.gateway.last_seq();
+    let routes = [
+        "/mcp",
+        "/mcp/files",
+        "/mcp/nowhere",
+        "/mcp/",
+        "/",
+        "/api/v1/tokens",
+        "/metrics",
+        "/.well-known/other",
+    ];
+    for route in routes {
+        for method in METHODS {
+            let reply = town.gateway.ask(Ask::new(method, route)).await;
+            assert_eq!(reply.status, 401, "{method} {route}");
+            assert!(reply.headers.get("www-authenticate").is_some(), "{method} {route}");
+        }
+    }
+    let receipts = town.gateway.receipts_after(seq);
+    assert_eq!(receipts.len(), routes.len() * METHODS.len());
+    for receipt in receipts {
+        assert_eq!(receipt["principal"]["sub"], "unauthenticated");
+        assert_eq!(receipt["principal"]["actor_type"], "agent");
+        assert_eq!(receipt["principal"]["authn"], "none");
+        assert_eq!(receipt["mcp"]["method"], Value::Null);
+        assert_eq!(receipt["decision"]["policy_id"], "builtin:authentication");
+        assert_eq!(receipt["decision"]["reason_codes"], json!(["DENY_NO_AUTHN"]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_resource_metadata_answer_anybody_and_leave_no_record() {
+    // R105
+    let town = Town::with(&["read"], |setup| setup).await;
+    let seq = town.gateway.last_seq();
+    let open = ["", "/mcp", "/mcp/files"].map(|route| format!("/.well-known/oauth-protected-resource{route}"));
+    for route in open.iter().map(String::as_str).chain(["/healthz", "/readyz"]) {
+        let reply = town.gateway.ask(Ask::new("GET", route)).await;
+        assert_eq!(reply.status, 200, "{route}");
+        assert!(!reply.text().contains("portreeve"), "{route}: no detail");
+    }
+    assert_eq!(town.gateway.last_seq(), seq);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_credential_the_body_is_not_even_waited_for() {
+    // R105, R109
+    let town = Town::with(&["read"], |setup| setup).await;
+    let malformed = town.gateway.ask(Ask::post("/mcp", "{not json")).await;
+    assert_eq!(malformed.status, 401);
+    let mut wire = town.gateway.mcp.open().await.unwrap();
+    wire.send(
+        &Ask::post("/mcp", "")
+            .header("Content-Length", "1000000")
+            .bytes(town.gateway.mcp.address),
+    )
+    .await
+    .unwrap();
+    assert_eq!(wire.reply().await.unwrap().status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_host_or_origin_is_forbidden_before_anything_else() {
+    // R105
+    let town = Town::with(&["read"], |setup| {
+        setup.set("listen.allowed_origins", json!(["https://app.example"]))
+    })
+    .await;
+    let port = town.gateway.mcp.address.port();
+    let seq = town.gateway.last_seq();
+    let same = format!("http://127.0.0.1:{port}");
+    let token = town.issuer.token("ann");
+    let initialize = || Ask::post("/mcp", initialize_body()).bearer(&token);
+    let cases = [
+        (initialize().header("Host", "evil.example"), 403),
+        (initialize().header("Host", "localhost.evil.example"), 403),
+        (initialize().header("Host", "127.0.0.1.evil.example:80"), 403),
+        (Ask::post("/mcp", initialize_body()).header("Host", "evil.example"), 403),
+        (initialize().header("Origin", "https://evil.example"), 403),
+        (initialize().header("Origin", "null"), 403),
+        (initialize().header("Origin", "https://app.example.evil"), 403),
+        (initialize().header("Host", "localhost"), 200),
+        (initialize().header("Host", "LOCALHOST:1"), 200),
+        (initialize().header("Origin", "https://app.example"), 200),
+        (initialize().header("Origin", &same), 200),
+    ];
+    for (number, (ask, status)) in cases.iter().enumerate() {
+        assert_eq!(town.gateway.ask(ask.clone()).await.status, *status, "case {number}");
+    }
+    let receipts = town.gateway.receipts_after(seq);
+    assert_eq!(receipts.len(), cases.len());
+    for (receipt, (_, status)) in receipts.iter().zip(&cases) {
+        let refused = receipt["decision"]["reason_codes"] == json!(["DENY_ORIGIN"]);
+        assert_eq!(refused, *status == 403, "{receipt}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_mcp_message_is_refused_by_status_with_a_receipt() {
+    // R105, R152, R187
+    let town = Town::with(&["read"], |setup| setup.set("limits.request.max_bytes", 10_000)).await;
+    let agent = town.agent("ann").await;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let large = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#,
+        "x".repeat(10_000)
+    );
+    let chunked = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    let cases = [
+        (
+            "plain text",
+            agent.ask(ping).instead("Content-Type", Some("text/plain")),
+            415,
+        ),
+        ("no type", agent.ask(ping).instead("Content-Type", None), 415),
+        ("compressed", agent.ask(ping).header("Content-Encoding", "gzip"), 415),
+        ("wants html", agent.ask(ping).instead("Accept", Some("text/html")), 406),
+        ("put", agent.ask(ping).with_method("PUT"), 405),
+        ("too large", agent.ask(large.clone()), 413),
+        (
+            "too large, chunked",
+            agent.ask(chunked).header("Transfer-Encoding", "chunked"),
+            413,
+        ),
+        (
+            "charset",
+            agent
+                .ask(ping)
+                .instead("Content-Type", Some("application/json; charset=utf-8")),
+            200,
+        ),
+        (
+            "wants json",
+            agent.ask(ping).instead("Accept", Some("application/json")),
+            200,
+        ),
+        ("wants anything", agent.ask(ping).instead("Accept", Some("*/*")), 200),
+    ];
+    for (case, ask, status) in cases {
+        let seq = town.gateway.last_seq();
+        let answer = agent.submit(ask).await;
+        assert_eq!(answer.status, status, "{case}: {}", answer.text());
+        let receipts = town.gateway.receipts_after(seq);
+        assert_eq!(receipts.len(), 1, "{case}");
+        if status != 200 {
+            assert_refusal(&answer, -32600);
+            assert_eq!(receipts[0]["principal"]["sub"], "ann", "{case}");
+            assert_eq!(receipts[0]["outcome"]["executed"], false, "{case}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_and_delete_need_a_session() {
+    // R105
+    let town = Town::with(&["read"], |setup| setup).await;
+    for method in ["GET", "DELETE"] {
+        let ask = Ask::new(method, "/mcp")
+            .bearer(&town.issuer.token("ann"))
+            .header("Accept", "text/event-stream");
+        let reply = town.gateway.ask(ask).await;
+        assert_eq!(reply.status, 405, "{method}");
+        assert_refusal(&reply, -32600);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_may_be_exactly_as_large_as_allowed() {
+    // R201
+    let town = Town::with(&["read"], |setup| setup.set("limits.request.max_bytes", 1000)).await;
+    let agent = town.agent("ann").await;
+    for (size, status) in [(999, 200), (1000, 200), (1001, 413)] {
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let padded = format!("{body}{}", " ".repeat(size - body.len()));
+        assert_eq!(agent.send(padded).await.status, status, "{size} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_nobody_configured_is_not_there() {
+    // R113
+    let town = Town::with(&["read"], |setup| setup).await;
+    let reply = town
+        .gateway
+        .ask(Ask::post("/mcp/nowhere", initialize_body()).bearer(&town.issuer.token("ann")))
+        .await;
+    assert_eq!(reply.status, 404, "{}", reply.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stalls_is_cut_off() {
+    // R105
+    let town = Town::with(&["read"], |setup| setup).await;
+    let agent = Agent::connect(&town.gateway, "/mcp", &town.issuer.token("ann")).await;
+    let half_head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n".to_vec();
+    let half_body = agent
+        .ask("{")
+        .header("Content-Length", "100")
+        .bytes(town.gateway.mcp.address);
+    let stall = async |bytes: Vec<u8>| {
+        let mut wire = town.gateway.mcp.open().await.unwrap();
+        wire.send(&bytes).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(80), wire.rest())
+            .await
+            .is_ok()
+    };
+    let (head, body) = tokio::join!(stall(half_head), stall(half_body));
+    assert!(head && body, "head cut: {head}, body cut: {body}");
+}
+
+fn assert_refusal(reply: &Reply, code: i64) {
+    let json = reply.json();
+    assert_eq!(
+        (&json["jsonrpc"], &json["error"]["code"]),
+        (&json!("2.0"), &json!(code)),
+        "{json}"
+    );
+    assert!(json.as_object().unwrap().contains_key("id"), "{json}");
+    assert_eq!(json["error"]["data"]["decision"], "deny", "{json}");
+    assert!(!strings(&json["error"]["data"]["reason_codes"]).is_empty(), "{json}");
+    assert!(json["error"]["data"]["receipt_id"].is_string(), "{json}");
+}

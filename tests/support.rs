@@ -1,0 +1,29 @@
+//! What the tests stand on: a gateway process, a wire with every byte under control, and the parties around it.
+
+pub mod agent;
+pub mod certificates;
+pub mod environment;
+pub mod gateway;
+pub mod issuer;
+pub mod records;
+pub mod server;
+pub mod setup;
+pub mod town;
+pub mod wire;
+
+pub use agent::{Agent, Answer};
+pub use gateway::Gateway;
+pub use issuer::Issuer;
+pub use server::{Act, Server, tool};
+pub use setup::Setup;
+pub use town::Town;
+pub use wire::{Ask, Reply};
+
+/// Asks again until the answer is yes; fails the test when it stays no.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, seconds: u64, mut holds: impl FnMut() -> F) {
+    let began = std::time::Instant::now();
+    while !holds().await {
+        assert!(began.elapsed().as_secs() < seconds, "not within {seconds} s: {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,194 @@
+//! An MCP client of the legacy era: opens a session, lists, calls. Every request names its own trace.
+
+use serde_json::{Value, json};
+
+use super::Gateway;
+use super::wire::{Ask, Door, Reply};
+
+/// The version the tests speak.
+pub const VERSION: &str = "2025-11-25";
+
+/// A client with a credential, a route and a session.
+#[derive(Clone)]
+pub struct Agent {
+    door: Door,
+    route: String,
+    token: Option<String>,
+    pub session: Option<String>,
+}
+
+impl Agent {
+    /// Opens a session.
+    pub async fn connect(gateway: &Gateway, route: &str, token: &str) -> Self {
+        Self::through(&gateway.mcp, route, Some(token)).await
+    }
+
+    /// Opens a session through a door of its own, perhaps without a token.
+    pub async fn through(door: &Door, route: &str, token: Option<&str>) -> Self {
+        let mut agent = Self {
+            door: door.clone(),
+            route: route.to_owned(),
+            token: token.map(str::to_owned),
+            session: None,
+        };
+        let answer = agent.request("initialize", initialize()).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        agent.session = answer.headers.get("mcp-session-id").map(str::to_owned);
+        assert!(agent.session.is_some(), "no session id: {:?}", answer.headers);
+        let ready = agent
+            .send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
+            .await;
+        assert_eq!((ready.status, ready.body.len()), (202, 0));
+        agent
+    }
+
+    /// The request this agent would send for a body.
+    pub fn ask(&self, body: impl Into<Vec<u8>>) -> Ask {
+        let ask = Ask::post(&self.route, body);
+        let ask = self.token.iter().fold(ask, |ask, token| ask.bearer(token));
+        self.session.iter().fold(ask, |ask, id| {
+            ask.header("Mcp-Session-Id", id).header("MCP-Protocol-Version", VERSION)
+        })
+    }
+
+    /// Sends a body as it is.
+    pub async fn send(&self, body: impl Into<Vec<u8>>) -> Answer {
+        self.submit(self.ask(body)).await
+    }
+
+    /// Sends a request of this agent's with changes.
+    pub async fn submit(&self, ask: Ask) -> Answer {
+        let trace = fresh_trace();
+        let ask = ask.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+        Answer {
+            reply: self.door.ask(&ask).await,
+            trace,
+        }
+    }
+
+    /// Sends a request.
+    pub async fn request(&self, method: &str, params: Value) -> Answer {
+        self.send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
+            .await
+    }
+
+    /// Calls a tool.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        self.call_raw(tool, &arguments.to_string()).await
+    }
+
+    /// Calls a tool with arguments spelled exactly so.
+    pub async fn call_raw(&self, tool: &str, arguments: &str) -> Answer {
+        self.send(call_body(tool, arguments)).await
+    }
+
+    /// Lists the tools.
+    pub async fn list(&self) -> Vec<Value> {
+        let answer = self.request("tools/list", json!({})).await;
+        answer.result()["tools"].as_array().unwrap().clone()
+    }
+
+    /// Lists the names of the tools.
+    pub async fn names(&self) -> Vec<String> {
+        self.list()
+            .await
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The way to the gateway.
+    pub fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    /// The same client, calling from another address.
+    pub fn calling_from(&self, from: [u8; 4]) -> Self {
+        Self {
+            door: self.door.calling_from(from),
+            ..self.clone()
+        }
+    }
+}
+
+/// The parameters of `initialize`.
+pub fn initialize() -> Value {
+    json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "self-declared", "version": "0"}})
+}
+
+/// A whole `initialize` message.
+pub fn initialize_body() -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize()}).to_string()
+}
+
+/// A whole `tools/call` message around raw arguments.
+pub fn call_body(tool: &str, arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":{},"arguments":{arguments}}}}}"#,
+        Value::from(tool)
+    )
+}
+
+/// A random trace id.
+pub fn fresh_trace() -> String {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).unwrap();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An answer, with the trace under which it was asked for.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    reply: Reply,
+    pub trace: String,
+}
+
+impl std::ops::Deref for Answer {
+    type Target = Reply;
+    fn deref(&self) -> &Reply {
+        &self.reply
+    }
+}
+
+impl Answer {
+    /// The `result`.
+    pub fn result(&self) -> Value {
+        let json = self.json();
+        assert!(json.get("result").is_some(), "no result: {json}");
+        json["result"].clone()
+    }
+
+    /// The code of the `error`.
+    pub fn error_code(&self) -> i64 {
+        let json = self.json();
+        json["error"]["code"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("no error: {json}"))
+    }
+
+    /// The object every refusal carries.
+    pub fn decision(&self) -> Value {
+        let json = self.json();
+        let inside = [&json["error"]["data"], &json["result"]["_meta"]["portreeve/decision"]];
+        inside
+            .into_iter()
+            .find(|value| value.is_object())
+            .unwrap_or_else(|| panic!("no decision: {json}"))
+            .clone()
+    }
+
+    /// The codes of the refusal.
+    pub fn reason_codes(&self) -> Vec<String> {
+        strings(&self.decision()["reason_codes"])
+    }
+}
+
+/// The strings of a JSON array.
+pub fn strings(array: &Value) -> Vec<String> {
+    array
+        .as_array()
+        .unwrap_or(&Vec::new())
+        .iter()
+        .map(|item| item.as_str().unwrap().to_owned())
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! The only place where the tests look at their environment and start processes.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The shipped binary: `PORTREEVE_BIN`, else the one built into the same target directory.
+pub fn portreeve() -> PathBuf {
+    if let Some(path) = variable("PORTREEVE_BIN") {
+        return PathBuf::from(path);
+    }
+    let beside = target().join("portreeve");
+    assert!(
+        beside.exists(),
+        "{} is missing: `make test` builds it before the tests",
+        beside.display()
+    );
+    beside
+}
+
+/// The profile's directory, `target/debug`.
+pub fn target() -> PathBuf {
+    let here = std::env::current_exe().expect("a running test has a path");
+    here.ancestors()
+        .nth(2)
+        .expect("tests lie in target/<profile>/deps")
+        .to_owned()
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests are a member of the workspace")
+        .to_owned()
+}
+
+/// Where `make test` puts the clients and servers of other people.
+pub fn peers() -> PathBuf {
+    variable("PORTREEVE_PEERS").map_or_else(|| repository().join("target/peers"), PathBuf::from)
+}
+
+/// Whether a missing peer is a failure.
+pub fn is_ci() -> bool {
+    variable("CI").is_some_and(|value| value == "true")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the tests are configured by their caller")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests start the shipped binary and other people's programs"
+)]
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command
+        .stdin(Stdio::null())
+        .env("NO_COLOR", "1")
+        .env_remove("PORTREEVE_ADMIN_TOKEN")
+        .env_remove("PORTREEVE_CONFIG");
+    command
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Runs a program to its end.
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("the program starts");
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// What it printed, if it ended well.
+    pub fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self.stdout
+    }
+}
