@@ -5,13 +5,9 @@ use std::pin::Pin;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Query, RawPathParams};
+use axum::extract::Extension;
 use axum::routing::{MethodFilter, on};
-use bytes::Bytes;
-use http::{Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use ledger::Note;
-use serde::de::DeserializeOwned;
+use http::{Response, StatusCode};
 
 use crate::answer::{Answer, Refusal};
 use crate::authenticate::Operator;
@@ -19,10 +15,13 @@ use crate::openapi;
 use crate::plane::ControlPlane;
 
 mod activity;
+mod call;
 mod inventory;
 mod policy;
 mod steer;
 mod tokens;
+
+use call::{Call, recorded, run};
 
 /// One route.
 pub(crate) struct Route {
@@ -80,9 +79,6 @@ pub(crate) enum Effect {
 
 /// Where the API begins.
 pub(crate) const BASE: &str = "/api/v1";
-
-/// The largest body of a request.
-const MAX_BODY: usize = 1 << 20;
 
 macro_rules! act {
     ($handler:path) => {
@@ -228,180 +224,6 @@ pub(crate) fn router() -> Router {
         )
     });
     routed.fallback(no_route).method_not_allowed_fallback(wrong_method)
-}
-
-/// A request of an identified operator, its body read.
-pub(crate) struct Call {
-    pub(crate) plane: ControlPlane,
-    pub(crate) operator: Operator,
-    action: &'static str,
-    params: Vec<(String, String)>,
-    query: Vec<(String, String)>,
-    body: Bytes,
-}
-
-impl Call {
-    /// A part of the path.
-    pub(crate) fn part(&self, name: &str) -> &str {
-        self.params
-            .iter()
-            .find(|(known, _)| known == name)
-            .map_or("", |(_, value)| value)
-    }
-
-    /// A query parameter.
-    pub(crate) fn query(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
-    }
-
-    /// The body, read as `T`; an empty one counts as `{}`. Unknown members are refused by `T`.
-    pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        let bytes: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
-        serde_json::from_slice(bytes).map_err(|error| Refusal::bad_request(format!("the body does not fit: {error}")))
-    }
-
-    /// Runs blocking work of a port off the event loop.
-    pub(crate) async fn ask<T, W>(&self, work: W) -> Result<T, Refusal>
-    where
-        T: Send + 'static,
-        W: FnOnce(&ControlPlane) -> Result<T, crate::ports::PortError> + Send + 'static,
-    {
-        let plane = self.plane.clone();
-        match tokio::task::spawn_blocking(move || work(&plane)).await {
-            Ok(done) => Ok(done?),
-            Err(_) => Err(Refusal::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "failed",
-                "the request failed",
-            )),
-        }
-    }
-
-    /// Records a change before it is made: what cannot be recorded does not happen.
-    pub(crate) async fn record(&self, subject: Option<&str>, message: &str) -> Result<(), Refusal> {
-        let note = Note::done(self.action, self.operator.name(), subject, message);
-        Ok(self.plane.record(note).await?)
-    }
-}
-
-async fn run(
-    route: &'static Route,
-    Extension(plane): Extension<ControlPlane>,
-    Extension(operator): Extension<Operator>,
-    params: RawPathParams,
-    request: Request<Body>,
-) -> Response<Body> {
-    let params = params
-        .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let (recorder, who) = (plane.clone(), operator.clone());
-    // On its own: a caller who hangs up does not leave a recorded change half made.
-    let acting = tokio::spawn(async move {
-        let call = read(route, plane, operator, params, request).await?;
-        (route.act)(call).await
-    });
-    let outcome = acting.await.unwrap_or_else(|_| {
-        Err(Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "failed",
-            "the request failed",
-        ))
-    });
-    match outcome {
-        Ok(answer) => answer.into_response(),
-        Err(refusal) => refuse(&recorder, &who, route, refusal).await,
-    }
-}
-
-/// Reads what comes after the head.
-async fn read(
-    route: &Route,
-    plane: ControlPlane,
-    operator: Operator,
-    params: Vec<(String, String)>,
-    request: Request<Body>,
-) -> Result<Call, Refusal> {
-    let action = match route.effect {
-        Effect::Changes(action) => action,
-        Effect::Reads => "",
-    };
-    let query = parse_query(request.uri(), route)?;
-    let json = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|value| is_json(value.as_bytes()));
-    let body = match Limited::new(request.into_body(), MAX_BODY).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Err(Refusal::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                "the body is larger than 1 MiB",
-            ));
-        }
-        Err(_) => return Err(Refusal::bad_request("the body could not be read")),
-    };
-    if !body.is_empty() && !json {
-        // A page can make a browser send other types without asking; JSON it cannot.
-        let message = "the body's type is `application/json`";
-        return Err(Refusal::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            message,
-        ));
-    }
-    Ok(Call {
-        plane,
-        operator,
-        action,
-        params,
-        query,
-        body,
-    })
-}
-
-/// The parameters of a query; unknown and repeated ones are refused.
-fn parse_query(uri: &Uri, route: &Route) -> Result<Vec<(String, String)>, Refusal> {
-    let wrong = |_| Refusal::bad_request("the query cannot be read");
-    let Query(pairs): Query<Vec<(String, String)>> = Query::try_from_uri(uri).map_err(wrong)?;
-    for (index, (name, _)) in pairs.iter().enumerate() {
-        if !route.query.iter().any(|(known, _)| known == name) {
-            return Err(Refusal::bad_request(
-                "the query has a parameter that this route does not know",
-            ));
-        }
-        if pairs.iter().take(index).any(|(earlier, _)| earlier == name) {
-            return Err(Refusal::bad_request(format!("the query has `{name}` twice")));
-        }
-    }
-    Ok(pairs)
-}
-
-fn is_json(content_type: &[u8]) -> bool {
-    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-/// Sends a refusal, with a record unless somebody only looked for something that is not there.
-async fn refuse(plane: &ControlPlane, operator: &Operator, route: &Route, refusal: Refusal) -> Response<Body> {
-    let action = match (route.effect, refusal.status) {
-        (Effect::Changes(action), _) => action,
-        (Effect::Reads, StatusCode::NOT_FOUND) => return refusal.into_response(),
-        (Effect::Reads, _) => "admin.request",
-    };
-    recorded(plane, operator, action, refusal).await
-}
-
-async fn recorded(plane: &ControlPlane, operator: &Operator, action: &str, refusal: Refusal) -> Response<Body> {
-    let note = Note::refused(action, operator.name(), None, refusal.code);
-    match plane.record(note).await {
-        Ok(()) => refusal.into_response(),
-        Err(down) => Refusal::from(down).into_response(),
-    }
 }
 
 async fn no_route(

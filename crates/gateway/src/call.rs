@@ -14,7 +14,8 @@ use screening::result::Withheld;
 use upstream::{CredentialSource, Departure, Dispatched, Failure, SessionKey};
 use vocabulary::{ReasonCode, Risk, ServerId};
 
-use crate::answer::{Asked, Ended, Gateway};
+use crate::answer::Gateway;
+use crate::asked::{Asked, Ended};
 use crate::reply::{DecisionNote, Prepared};
 use crate::session::OpenCall;
 use crate::town::Town;

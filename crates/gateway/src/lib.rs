@@ -2,8 +2,11 @@
 //! credential, dispatch, screen, record, reply. [`answer`] reads as the table of contents.
 
 pub mod answer;
+mod asked;
 mod call;
+mod converse;
 pub mod edge;
+mod intake;
 mod list;
 mod reply;
 mod route;

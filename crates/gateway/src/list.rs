@@ -10,7 +10,8 @@ use mcp::Request;
 use policy::ToolEntry;
 use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 
-use crate::answer::{Asked, Ended, Gateway};
+use crate::answer::Gateway;
+use crate::asked::{Asked, Ended};
 use crate::reply::{DecisionNote, Prepared};
 use crate::town::{Display, ServerState, Town};
 

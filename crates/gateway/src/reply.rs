@@ -190,8 +190,13 @@ impl Prepared {
         }
     }
 
+    /// In the form the client asked for; a refusal by HTTP status is always plain JSON.
     pub(crate) fn in_form(self, form: AnswerForm) -> Self {
-        Self { form, ..self }
+        if self.status == StatusCode::OK {
+            Self { form, ..self }
+        } else {
+            self
+        }
     }
 
     /// The JSON-RPC code of a refusal, for those that name one beside their status.

@@ -23,7 +23,7 @@ pub(crate) struct Session {
     pub(crate) digest: Digest,
     opened: Instant,
     used: Mutex<Instant>,
-    calls: Mutex<HashMap<Vec<u8>, Arc<Notify>>>,
+    calls: Mutex<Vec<(Vec<u8>, Arc<Notify>)>>,
 }
 
 /// Who a session belongs to: the same subject, of the same issuer, with the same client.
@@ -129,25 +129,22 @@ impl Session {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Notes a call that a client may cancel by its id; an id in use already is refused.
-    pub(crate) fn begin(self: &Arc<Self>, id: &[u8]) -> Option<OpenCall> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.contains_key(id) {
-            return None;
-        }
+    /// Notes a call that a client may cancel by its id. A client that uses an id twice at a time
+    /// cancels both.
+    pub(crate) fn begin(self: &Arc<Self>, id: &[u8]) -> OpenCall {
         let cancelled = Arc::new(Notify::new());
-        calls.insert(id.to_vec(), cancelled.clone());
-        Some(OpenCall {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.push((id.to_vec(), cancelled.clone()));
+        OpenCall {
             session: self.clone(),
-            id: id.to_vec(),
             cancelled,
-        })
+        }
     }
 
-    /// Cancels the call with this id, if it is open.
+    /// Cancels the calls with this id that are open.
     pub(crate) fn cancel(&self, id: &[u8]) {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancelled) = calls.get(id) {
+        for (_, cancelled) in calls.iter().filter(|(open, _)| open == id) {
             cancelled.notify_one();
         }
     }
@@ -156,7 +153,6 @@ impl Session {
 /// A call in flight; forgotten when dropped.
 pub(crate) struct OpenCall {
     session: Arc<Session>,
-    id: Vec<u8>,
     cancelled: Arc<Notify>,
 }
 
@@ -169,11 +165,8 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.session
-            .calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.id);
+        let mut calls = self.session.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.retain(|(_, cancelled)| !Arc::ptr_eq(cancelled, &self.cancelled));
     }
 }
 
@@ -229,15 +222,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_cancelled_by_its_id_and_an_id_is_used_once_at_a_time() {
+    async fn a_call_is_cancelled_by_its_id_alone() {
         let sessions = Sessions::default();
         let (_, session) = sessions.open(&principal("ann"), Version::LATEST).expect("room");
-        let call = session.begin(b"7").expect("free");
-        assert!(session.begin(b"7").is_none());
-        session.cancel(b"8");
+        let (call, other) = (session.begin(b"7"), session.begin(b"8"));
         session.cancel(b"7");
         call.cancelled().await;
-        drop(call);
-        assert!(session.begin(b"7").is_some());
+        let waiting = tokio::time::timeout(Duration::from_millis(20), other.cancelled());
+        assert!(waiting.await.is_err(), "the other goes on");
+        drop((call, other));
+        assert!(session.calls.lock().expect("not poisoned").is_empty());
     }
 }

@@ -185,16 +185,15 @@ impl Town {
         self.tools.get(id).map(Arc::as_ref)
     }
 
-    /// Servers that were never discovered and may still be: what a list waits for.
+    /// Servers whose first discovery since the start has not ended: what lists and calls wait for,
+    /// so that a definition that changed meanwhile is not shown.
     pub(crate) fn pending<'a>(
         &'a self,
         wanted: Option<&'a ServerId>,
     ) -> impl Iterator<Item = watch::Receiver<ServerState>> + 'a {
-        let inventory = self.policy.inventory();
         self.states.iter().filter_map(move |(id, state)| {
             let concerned = wanted.is_none_or(|wanted| wanted == id);
-            let never = inventory.server(id).is_some_and(|server| server.discovered.is_none());
-            (concerned && never && *state.borrow() == ServerState::Pending).then(|| state.clone())
+            (concerned && *state.borrow() == ServerState::Pending).then(|| state.clone())
         })
     }
 }

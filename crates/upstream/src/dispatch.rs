@@ -85,7 +85,10 @@ pub async fn dispatch(permit: Permit, call: Departure<'_>) -> Result<Dispatched,
     let deadline = tokio::time::timeout(call.server.caps.timeout, send_once_more(&call, &tool));
     let reply = deadline.await.map_err(|_| Failure::TimedOut)??;
     match reply.message {
-        ServerMessage::Result { result, .. } => Ok(Dispatched::Result(RawResult { bytes: result })),
+        ServerMessage::Result { result, .. } if result.first() == Some(&b'{') => {
+            Ok(Dispatched::Result(RawResult { bytes: result }))
+        }
+        ServerMessage::Result { .. } => Err(Failure::Nonsense(mcp::server::Nonsense::Incomplete)),
         ServerMessage::Error { error, .. } => {
             mcp::server::read_error(&error)?;
             Ok(Dispatched::Error(RawError { bytes: error }))

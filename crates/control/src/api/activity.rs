@@ -2,7 +2,7 @@
 
 use vocabulary::{ReceiptId, Timestamp};
 
-use super::Call;
+use super::call::Call;
 use crate::answer::{Answer, Refusal};
 use crate::ports::{ActivityFilter, RecordName, STATUSES};
 

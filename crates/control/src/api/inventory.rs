@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vocabulary::{Digest, ServerId, ToolName};
 
-use super::Call;
+use super::call::Call;
 use crate::answer::{Answer, Refusal};
 use crate::ports::{Approval, Reach, ServerView};
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use vocabulary::json as tree;
 use vocabulary::{ActorType, Authn, ClaimValue, Principal, ReasonCode, ServerId, ServerScope, canonical};
 
-use super::Call;
+use super::call::Call;
 use crate::answer::{Answer, Refusal};
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::Call;
+use super::call::Call;
 use crate::answer::{Answer, Refusal};
 use crate::ports::Reload;
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use vocabulary::{ActorType, ServerId, ServerScope, Timestamp};
 
-use super::Call;
+use super::call::Call;
 use crate::answer::{Answer, Refusal};
 use crate::authenticate::mint_agent_token;
 use crate::ports::{Revocation, TokenKind, TokenView};

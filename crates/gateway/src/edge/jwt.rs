@@ -31,6 +31,13 @@ pub struct Issuer {
     pub keys: Arc<KeyRing>,
 }
 
+/// The algorithm of this name (RFC 7518); symmetric ones are none.
+#[must_use]
+pub fn algorithm(name: &str) -> Option<Algorithm> {
+    let symmetric = [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
+    name.parse().ok().filter(|algorithm| !symmetric.contains(algorithm))
+}
+
 /// The names of the claims a principal is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimNames {

@@ -1,0 +1,125 @@
+//! A request as the stages see it once its message was read, and how it ends.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::StatusCode;
+use ledger::{Arrival, DecisionFacts, Ending, Era, MessageFacts, Verdict};
+use mcp::{Method, Request};
+use vocabulary::json::{self, Value};
+use vocabulary::{Digest, Principal, ReasonCode, canonical};
+
+use crate::reply::Prepared;
+use crate::route::Route;
+use crate::session::Session;
+use crate::town::Town;
+
+/// How a request ended, and what its caller will be told once that is on record.
+pub(crate) struct Ended {
+    pub(crate) ending: Ending,
+    pub(crate) reply: Prepared,
+}
+
+/// An authenticated request whose message was read.
+pub(crate) struct Asked {
+    pub(crate) who: Arc<Principal>,
+    pub(crate) route: Route,
+    pub(crate) arrival: Arrival,
+    pub(crate) address: IpAddr,
+    pub(crate) method: Method,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) args: (Option<Digest>, Option<canonical::Spelling>),
+}
+
+impl Asked {
+    pub(crate) fn new(who: Arc<Principal>, route: Route, arrival: Arrival, address: IpAddr, request: &Request) -> Self {
+        let args = match request.method() {
+            Method::ToolsCall => (None, None),
+            _ => params_hash(request.params().whole()),
+        };
+        Self {
+            who,
+            route,
+            arrival,
+            address,
+            method: request.method().clone(),
+            session: None,
+            args,
+        }
+    }
+
+    /// What is known of the message so far.
+    pub(crate) fn facts(&self) -> MessageFacts {
+        let federated = (self.method == Method::ToolsList).then(|| "*".to_owned());
+        MessageFacts {
+            method: self.method.as_str().to_owned(),
+            server_id: self.route.server().map(ToString::to_string).or(federated),
+            era: Some(Era::Legacy),
+            session: self.session.as_ref().map(|session| session.digest),
+            args_hash: self.args.0,
+            args_canon: self.args.1,
+            ..MessageFacts::default()
+        }
+    }
+
+    pub(crate) fn session_digest(&self) -> Digest {
+        self.session
+            .as_ref()
+            .map_or_else(|| Digest::of(b""), |session| session.digest)
+    }
+
+    /// Allowed, because the gateway answers this by itself.
+    pub(crate) fn answered_here(&self, town: &Town) -> DecisionFacts {
+        builtin(Verdict::Allow, ReasonCode::AllowBuiltin, town.policy.epoch())
+    }
+
+    /// Refused by the protocol.
+    pub(crate) fn refused(&self, code: ReasonCode, reply: Prepared) -> Ended {
+        let decision = builtin(Verdict::Deny, code, 0);
+        Ended {
+            ending: Ending::Refused {
+                who: self.who.clone(),
+                message: self.facts(),
+                decision,
+            },
+            reply,
+        }
+    }
+
+    pub(crate) fn refused_by_status(&self, status: StatusCode, request: &Request, message: &str) -> Ended {
+        let code = ReasonCode::DenyMalformed;
+        self.refused(
+            code,
+            Prepared::status(status, Some(request.id().clone()), message, code),
+        )
+    }
+}
+
+/// Decided by the gateway itself.
+pub(crate) fn builtin(result: Verdict, code: ReasonCode, epoch: u64) -> DecisionFacts {
+    DecisionFacts {
+        result,
+        policy_id: "builtin:protocol".into(),
+        reason_codes: vec![code],
+        policy_set: None,
+        epoch,
+    }
+}
+
+/// The digest of `params` without `_meta`; nothing where they cannot be read without doubt.
+fn params_hash(params: Option<&[u8]>) -> (Option<Digest>, Option<canonical::Spelling>) {
+    const READING: json::Limits = json::Limits {
+        max_bytes: 1 << 26,
+        max_depth: 512,
+        max_string: 1 << 26,
+        max_items: 1 << 20,
+    };
+    let Ok(mut tree) = Value::parse(params.unwrap_or(b"{}"), &READING) else {
+        return (None, None);
+    };
+    if let Value::Object(members) = &mut tree {
+        members.retain(|(name, _)| name != "_meta");
+    }
+    let (digest, spelling) = canonical::digest(&tree);
+    (Some(digest), Some(spelling))
+}

@@ -1,0 +1,66 @@
+//! What comes in: the arrival of a request, and its body under a cap and a deadline.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use ledger::Arrival;
+use vocabulary::{ReceiptId, TraceId};
+
+/// How long a client may take to send a body.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A request arrives: it has a receipt's name and a trace from now on.
+pub(crate) fn arrival(headers: &HeaderMap, address: IpAddr) -> Arrival {
+    let traced = headers
+        .get("traceparent")
+        .and_then(|value| TraceId::from_traceparent(value.to_str().ok()?));
+    Arrival {
+        receipt_id: ReceiptId::mint(),
+        trace_id: traced.unwrap_or_else(TraceId::mint),
+        address,
+        size_bytes_in: 0,
+        began: Instant::now(),
+    }
+}
+
+/// Why there is no body.
+pub(crate) enum BodyFault {
+    TooLarge,
+    Unfinished,
+}
+
+/// Reads a body under the cap and the deadline; the arrival learns its size.
+pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mut Arrival) -> Result<Bytes, BodyFault> {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > max_bytes {
+        return Err(BodyFault::TooLarge);
+    }
+    let read = async {
+        let mut whole = BytesMut::new();
+        let mut only = None;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| BodyFault::Unfinished)?.into_data() else {
+                continue;
+            };
+            arrival.size_bytes_in += data.len() as u64;
+            if arrival.size_bytes_in > max_bytes as u64 {
+                return Err(BodyFault::TooLarge);
+            }
+            match only.take() {
+                None if whole.is_empty() => only = Some(data),
+                earlier => {
+                    whole.extend_from_slice(&earlier.unwrap_or_default());
+                    whole.extend_from_slice(&data);
+                }
+            }
+        }
+        Ok(only.unwrap_or_else(|| whole.freeze()))
+    };
+    tokio::time::timeout(BODY_DEADLINE, read)
+        .await
+        .unwrap_or(Err(BodyFault::Unfinished))
+}
