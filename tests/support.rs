@@ -20,7 +20,7 @@ pub use town::Town;
 pub use wire::{Ask, Reply};
 
 /// Asks again until the answer is yes; fails the test when it stays no.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, seconds: u64, mut holds: impl FnMut() -> F) {
+pub async fn eventually(what: &str, seconds: u64, holds: impl AsyncFn() -> bool) {
     let began = std::time::Instant::now();
     while !holds().await {
         assert!(began.elapsed().as_secs() < seconds, "not within {seconds} s: {what}");

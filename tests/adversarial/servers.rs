@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Act, Agent, Issuer, Server, Setup, Town, tool};
+use crate::support::{Act, Agent, Issuer, Server, Setup, Town, eventually, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_of_failing_is_one_clear_error_with_a_receipt() {
@@ -176,13 +176,8 @@ async fn a_client_that_leaves_does_not_stop_the_call_nor_its_receipt() {
     )
     .await
     .unwrap();
-    while town.files.calls().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the call is under way", 10, async || !town.files.calls().is_empty()).await;
     drop(wire);
-    crate::support::eventually("the receipt", 10, || async {
-        town.gateway.receipts_after(seq).len() == 1
-    })
-    .await;
+    eventually("the receipt", 10, async || town.gateway.receipts_after(seq).len() == 1).await;
     assert_eq!(town.gateway.receipts_after(seq)[0]["outcome"]["executed"], true);
 }

@@ -6,12 +6,11 @@ use std::path::Path;
 use crate::support::environment::repository;
 
 /// Heavy dependencies and the one room that may import each.
-const HEAVY: [(&str, &str); 8] = [
+const HEAVY: [(&str, &str); 7] = [
     ("jsonschema", "schema"),
     ("cedar-policy", "policy"),
     ("governor", "policy"),
     ("rusqlite", "store"),
-    ("jsonwebtoken", "gateway"),
     ("x509-parser", "gateway"),
     ("mimalloc", "portreeve"),
     ("clap", "portreeve"),

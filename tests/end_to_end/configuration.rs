@@ -113,14 +113,14 @@ async fn a_signal_reloads_servers_and_policies_for_live_sessions() {
         .home
         .rewrite(|setup| setup.policy(PERMIT_ALL).server("mail", &mail));
     town.gateway.signal(Signal::HUP);
-    eventually("the new server is there", 15, || async {
+    eventually("the new server is there", 15, async || {
         agent.names().await == ["files__read", "mail__send"]
     })
     .await;
     assert_eq!(agent.call("mail__send", json!({})).await.result()["isError"], false);
     town.gateway.home.rewrite(|setup| setup.unset("servers.mail"));
     town.gateway.signal(Signal::HUP);
-    eventually("the server is gone", 15, || async {
+    eventually("the server is gone", 15, async || {
         agent.names().await == ["files__read"]
     })
     .await;
@@ -134,9 +134,9 @@ async fn a_changed_file_reloads_by_itself() {
     let agent = town.agent("ann").await;
     assert_eq!(agent.names().await, ["read"]);
     std::fs::write(town.gateway.home.path("policies/main.cedar"), "").unwrap();
-    eventually("the policies are gone", 15, || async { agent.names().await.is_empty() }).await;
+    eventually("the policies are gone", 15, async || agent.names().await.is_empty()).await;
     town.gateway.home.rewrite(|setup| setup.set("limits.timeout", "30s"));
-    eventually("they are back with the configuration", 15, || async {
+    eventually("they are back with the configuration", 15, async || {
         agent.names().await == ["read"]
     })
     .await;
@@ -164,10 +164,7 @@ async fn a_reload_that_fails_changes_nothing() {
     tokio::time::sleep(std::time::Duration::from_millis(700)).await;
     assert_eq!(agent.call("read", json!({})).await.result()["isError"], false);
     std::fs::write(town.gateway.home.path("policies/main.cedar"), "").unwrap();
-    eventually("a good one is taken again", 15, || async {
-        agent.names().await.is_empty()
-    })
-    .await;
+    eventually("a good one is taken again", 15, async || agent.names().await.is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -190,14 +190,17 @@ async fn a_body_may_be_exactly_as_large_as_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_nobody_configured_is_not_there() {
+async fn a_server_nobody_configured_and_one_that_is_hidden_look_alike() {
     // R113
-    let town = Town::with(&["read"], |setup| setup).await;
-    let reply = town
-        .gateway
-        .ask(Ask::post("/mcp/nowhere", initialize_body()).bearer(&town.issuer.token("ann")))
-        .await;
-    assert_eq!(reply.status, 404, "{}", reply.text());
+    let town = Town::with(&["read"], |setup| setup.policy("")).await;
+    let knock = async |route: &str| {
+        let reply = town
+            .gateway
+            .ask(Ask::post(route, initialize_body()).bearer(&town.issuer.token("ann")))
+            .await;
+        (reply.status, reply.text())
+    };
+    assert_eq!(knock("/mcp/nowhere").await, knock("/mcp/files").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

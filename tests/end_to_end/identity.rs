@@ -49,10 +49,7 @@ async fn keys_rotate_without_a_restart() {
     town.agent("ann").await;
     town.issuer.rotate_to(Key::es256("key-2"));
     let after = town.issuer.token("ann");
-    eventually("the new key is known", 20, || async {
-        status(&town, &after).await == 200
-    })
-    .await;
+    eventually("the new key is known", 20, async || status(&town, &after).await == 200).await;
     assert_eq!(status(&town, &but_signed_by_nobody(&before)).await, 401);
 }
 

@@ -52,7 +52,7 @@ async fn ten_thousand_requests_of_all_endings_leave_ten_thousand_receipts() {
         worker.await.unwrap();
     }
     let sent = sent.load(Ordering::SeqCst);
-    eventually("calls of clients that hung up end too", 20, || async {
+    eventually("calls of clients that hung up end too", 20, async || {
         counted(&town) - before >= sent
     })
     .await;
@@ -97,7 +97,7 @@ async fn the_chain_can_be_recomputed_by_anybody() {
     town.agent("ann").await.call("read", json!({})).await;
     let mut lines = lines_on_disk(&town.gateway.stop().await);
     verify_chain(&lines);
-    lines[7] = lines[7].replace("success", "failure").replace("DENY", "ALLOW");
+    lines[7] = lines[7].replacen("\"epoch\":", "\"epoch\":1", 1);
     assert!(
         std::panic::catch_unwind(|| verify_chain(&lines)).is_err(),
         "an edit shows"
@@ -161,9 +161,7 @@ async fn a_call_cut_off_by_a_kill_is_shown_as_interrupted() {
     town.files.on("write", Act::Hang);
     let agent = town.agent("ann").await;
     let hanging = tokio::spawn(async move { agent.door().try_ask(&agent.ask(call_body("write", "{}"))).await });
-    while town.files.calls().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the call is under way", 10, async || !town.files.calls().is_empty()).await;
     let gateway = town.gateway.kill().await.serve().await;
     assert!(hanging.await.unwrap().is_err());
     let records = all(&gateway.home);

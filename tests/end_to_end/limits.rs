@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Act, Answer, Town};
+use crate::support::{Act, Answer, Town, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_call_after_the_last_is_refused_per_principal() {
@@ -61,9 +61,7 @@ async fn only_so_many_calls_run_at_once() {
     let agent = town.agent("ann").await;
     let busy =
         [agent.clone(), agent.clone()].map(|agent| tokio::spawn(async move { agent.call("slow", json!({})).await }));
-    while town.files.calls().len() < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("both are under way", 10, async || town.files.calls().len() == 2).await;
     over_limit(&town, &agent.call("slow", json!({})).await, "DENY_CONCURRENCY");
     for call in busy {
         assert!(call.await.unwrap().result()["content"].is_array());

@@ -442,7 +442,7 @@ fn assert_shape(record: &Value) {
     among(&record["decision"]["result"], &["allow", "deny", "require_approval"]);
     among(
         &record["token_handling"]["mode"],
-        &["exchanged", "vault", "blocked", "none"],
+        &["exchanged", "vault", "blocked", "none", "null"],
     );
     among(
         &record["mcp"]["trust_level"],

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::records::{all, receipts};
-use crate::support::{Act, Ask, Town};
+use crate::support::{Act, Ask, Town, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_flight_is_answered_before_the_end() {
@@ -15,9 +15,7 @@ async fn a_call_in_flight_is_answered_before_the_end() {
     town.files.on("slow", Act::Wait(Duration::from_secs(2)));
     let agent = town.agent("ann").await;
     let call = tokio::spawn(async move { agent.call("slow", json!({})).await });
-    while town.files.calls().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the call is under way", 10, async || !town.files.calls().is_empty()).await;
     town.gateway.signal(Signal::TERM);
     let answer = call.await.unwrap();
     assert_eq!(answer.result()["content"][0]["text"], "fine");

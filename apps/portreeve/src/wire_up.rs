@@ -21,7 +21,9 @@ use store::StateLock;
 use tokio::sync::watch;
 use vocabulary::Clock;
 
+pub(crate) use self::discovery::note as inventory_note;
 pub(crate) use self::plan::{facts, ledger_settings};
+pub(crate) use self::ports::approve_as_seen;
 pub use self::ports::{StateActivity, StateTokens};
 pub use self::running::Running;
 pub use self::state_files::{Whereabouts, admin_token_file};
@@ -68,7 +70,7 @@ impl Started {
         let clock = Clock::system();
         let state = config.state.dir.clone();
         state_files::make_dir(&state)?;
-        let lock = StateLock::take(&state)?;
+        let lock = take_lock(&state).await?;
         let certificate = serving_certificate(&config, &clock)?;
         let (mcp_door, admin_door) = doors(&config.listen, certificate.as_ref()).await?;
         let scheme = if certificate.is_some() { "https" } else { "http" };
@@ -163,6 +165,17 @@ impl Started {
         state_files::forget_whereabouts(self.running.state_dir());
         Ok(())
     }
+}
+
+/// A command may hold the state directory for a moment: its work is waited for.
+async fn take_lock(state: &std::path::Path) -> Result<StateLock, store::LockError> {
+    for _ in 0..20 {
+        match StateLock::take(state) {
+            Err(store::LockError::InUse(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            taken => return taken,
+        }
+    }
+    StateLock::take(state)
 }
 
 async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver<bool>) {

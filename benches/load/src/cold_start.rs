@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Place};
 use crate::gateway::{Prepared, Rule};
@@ -13,7 +13,7 @@ use crate::rounds::median;
 use crate::sample;
 
 /// Milliseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct ColdStart {
     pub(crate) min_ms: f64,
     pub(crate) median_ms: f64,

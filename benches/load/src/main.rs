@@ -11,7 +11,6 @@ mod floor;
 mod gateway;
 mod generate;
 mod report;
-mod results;
 mod rounds;
 mod sample;
 mod upstream;
@@ -43,7 +42,7 @@ pub(crate) struct Plan {
     /// How many times each target is driven
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Calls with a 1 KB result in a round; with a 100 KB result it is a tenth of them
+    /// Calls with a 1 KB result in a round; with a 100 KB result it is a quarter of them
     #[arg(long, default_value_t = 20_000)]
     calls: u64,
     /// Connections, one call in flight on each

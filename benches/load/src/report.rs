@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use serde::Serialize;
+use portreeve_load::results;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::child::{self, Started};
@@ -14,7 +15,7 @@ use crate::client::Place;
 use crate::cold_start::{self, ColdStart};
 use crate::gateway::{Prepared, Rule};
 use crate::rounds::{self, Figures, Load, Target};
-use crate::{Plan, cpu, results, sample};
+use crate::{Plan, cpu, sample};
 
 /// The whole call with a 1 KB result, as a multiple of `bare`.
 const MOST_TIMES_BARE: f64 = 2.5;
@@ -22,9 +23,13 @@ const MOST_TIMES_BARE: f64 = 2.5;
 const SLOWEST_START_MS: f64 = 300.0;
 /// The load the first target speaks of.
 const SMALL_CALLS: &str = "1 KB result";
+/// The load whose cost is dominated by waking up: information only.
+const ONE_AT_A_TIME: &str = "1 KB result, one call at a time";
+/// A call may grow dearer by a tenth before it counts as a regression.
+const MOST_GROWTH: f64 = 1.1;
 
 /// What a run found.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Run {
     connections: usize,
     calls: u64,
@@ -34,40 +39,40 @@ struct Run {
     memory: Vec<Memory>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Table {
-    load: &'static str,
+    load: String,
     targets: Vec<Figures>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Start {
-    state_directory: &'static str,
+    state_directory: String,
     #[serde(flatten)]
     time: ColdStart,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Memory {
-    target: &'static str,
+    target: String,
     peak_kilobytes: u64,
 }
 
-/// Runs everything.
+/// Runs everything. Figures that missed a target are not kept when targets are checked.
 pub(crate) fn run(plan: &Plan) -> Result<ExitCode> {
     let scratch = Scratch::new()?;
     let run = measure(plan, &scratch.0)?;
     print(&run)?;
-    results::keep(&plan.results, "load", json!(run))?;
-    let missed = missed(&run);
+    let before = results::kept_here(&plan.results, "load").and_then(|kept| serde_json::from_value(kept).ok());
+    let missed: Vec<String> = missed(&run).chain(grown(&run, before.as_ref())).collect();
     for line in &missed {
         writeln!(std::io::stdout(), "MISSED: {line}")?;
     }
-    Ok(if plan.check && !missed.is_empty() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    if plan.check && !missed.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    results::keep(&plan.results, "load", json!(run))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn measure(plan: &Plan, scratch: &Path) -> Result<Run> {
@@ -92,39 +97,35 @@ fn measure(plan: &Plan, scratch: &Path) -> Result<Run> {
     };
     let large = Load {
         kilobytes: sample::LARGE,
-        calls: calls / 10,
+        calls: calls / 4,
         ..small
     };
     let alone = Load {
         connections: 1,
-        calls: calls / 10,
+        calls: calls / 4,
         ..small
     };
     let mut loads = Vec::new();
-    for (name, load) in [
-        (SMALL_CALLS, small),
-        ("100 KB result", large),
-        ("1 KB result, one call at a time", alone),
-    ] {
+    for (name, load) in [(SMALL_CALLS, small), ("100 KB result", large), (ONE_AT_A_TIME, alone)] {
         loads.push(Table {
-            load: name,
+            load: name.to_string(),
             targets: rounds::drive(&targets, load)?,
         });
     }
     let mut memory = Vec::new();
     for Target { name, process, .. } in &targets {
         memory.push(Memory {
-            target: name,
+            target: name.to_string(),
             peak_kilobytes: cpu::peak_memory_of(*process)?,
         });
     }
     let cold_starts = vec![
         Start {
-            state_directory: "empty",
+            state_directory: "empty".to_owned(),
             time: first,
         },
         Start {
-            state_directory: "used before",
+            state_directory: "used before".to_owned(),
             time: again,
         },
     ];
@@ -206,13 +207,13 @@ fn print(run: &Run) -> std::io::Result<()> {
 }
 
 /// The project's own targets that this run missed.
-fn missed(run: &Run) -> Vec<String> {
+fn missed(run: &Run) -> impl Iterator<Item = String> {
     let small = run
         .loads
         .iter()
         .filter(|table| table.load == SMALL_CALLS)
         .flat_map(|table| &table.targets);
-    let dear = small.filter(|row| row.target.starts_with("portreeve") && row.ratio_to_bare > MOST_TIMES_BARE);
+    let dear = small.filter(|row| row.is_gateway() && row.ratio_to_bare > MOST_TIMES_BARE);
     let dear = dear.map(|row| {
         format!(
             "{}: a call costs {:.2} x bare, the most is {MOST_TIMES_BARE}",
@@ -227,7 +228,30 @@ fn missed(run: &Run) -> Vec<String> {
         let took = time.median_ms;
         format!("state directory {state_directory}: {took:.0} ms to the first answer, the most is {SLOWEST_START_MS}")
     });
-    dear.chain(slow).collect()
+    dear.chain(slow)
+}
+
+/// What has become dearer since the figures were kept, as a ratio to `bare` of its own run.
+fn grown<'a>(run: &'a Run, before: Option<&'a Run>) -> impl Iterator<Item = String> + 'a {
+    let rows = |run: &'a Run| {
+        let rows = run
+            .loads
+            .iter()
+            .flat_map(|table| table.targets.iter().map(move |row| (&table.load, row)));
+        rows.filter(|(load, row)| row.is_gateway() && *load != ONE_AT_A_TIME)
+    };
+    let before: Vec<_> = before.into_iter().flat_map(rows).collect();
+    rows(run).filter_map(move |(load, now)| {
+        let (_, before) = before
+            .iter()
+            .find(|(known, row)| *known == load && row.target == now.target)?;
+        let (was, is) = (before.ratio_to_bare, now.ratio_to_bare);
+        let line = format!(
+            "{}, {load}: {is:.2} x bare, {was:.2} when figures were last kept",
+            now.target
+        );
+        (is > was * MOST_GROWTH).then_some(line)
+    })
 }
 
 /// A directory that is gone when the run is over.

@@ -6,12 +6,21 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 use vocabulary::Clock;
 
+/// The figures kept under `section`, if they were taken on a machine like this one.
+#[must_use]
+pub fn kept_here(file: &Path, section: &str) -> Option<Value> {
+    let mut section = read(file)?.remove(section)?;
+    (section.get("machine") == Some(&machine()))
+        .then(|| section.get_mut("figures").map(Value::take))
+        .flatten()
+}
+
 /// Puts `figures` under `section`, leaving the sections of other programs as they are.
-pub(crate) fn keep(file: &Path, section: &str, figures: Value) -> Result<()> {
-    let kept = std::fs::read(file)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Map<String, Value>>(&bytes).ok());
-    let mut kept = kept.unwrap_or_default();
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn keep(file: &Path, section: &str, figures: Value) -> Result<()> {
+    let mut kept = read(file).unwrap_or_default();
     let taken = json!({"taken": Clock::system().now().to_string(), "machine": machine(), "figures": figures});
     kept.insert(section.to_owned(), taken);
     if let Some(directory) = file.parent() {
@@ -19,6 +28,10 @@ pub(crate) fn keep(file: &Path, section: &str, figures: Value) -> Result<()> {
     }
     std::fs::write(file, format!("{:#}\n", Value::Object(kept)))?;
     Ok(())
+}
+
+fn read(file: &Path) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
 }
 
 fn machine() -> Value {

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::child;
 use crate::client::Place;
@@ -28,9 +28,9 @@ pub(crate) struct Load {
 }
 
 /// A target under a load: medians over the rounds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    pub(crate) target: &'static str,
+    pub(crate) target: String,
     /// CPU time of the proxy.
     pub(crate) cpu_us_per_call: f64,
     /// The median of the ratios to the first target, each within one round.
@@ -40,6 +40,13 @@ pub(crate) struct Figures {
     pub(crate) p99_us: f64,
     /// Every round's CPU time, so that the spread can be seen.
     pub(crate) cpu_us_of_each_round: Vec<f64>,
+}
+
+impl Figures {
+    /// Whether this is what we ship, and not a floor.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.target.starts_with("portreeve")
+    }
 }
 
 /// Drives all targets; the first is what the others are compared with.
@@ -79,14 +86,14 @@ pub(crate) fn drive(targets: &[Target], load: Load) -> Result<Vec<Figures>> {
         .collect())
 }
 
-fn figures(target: &'static str, rounds: &[Round], bare: &[Round]) -> Figures {
+fn figures(target: &str, rounds: &[Round], bare: &[Round]) -> Figures {
     let median_of = |part: fn(&Round) -> f64| median(rounds.iter().map(part).collect());
     let ratios = rounds
         .iter()
         .zip(bare)
         .map(|(round, bare)| round.cpu_us_per_call / bare.cpu_us_per_call);
     Figures {
-        target,
+        target: target.to_owned(),
         cpu_us_per_call: median_of(|round| round.cpu_us_per_call),
         ratio_to_bare: median(ratios.collect()),
         calls_per_second: median_of(|round| round.calls_per_second),

@@ -6,8 +6,6 @@ mod identity;
 mod lists;
 mod payloads;
 mod records;
-#[path = "../../load/src/results.rs"]
-mod results;
 mod stopwatch;
 mod town;
 
@@ -17,6 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use portreeve_load::results;
 use serde_json::json;
 
 use stopwatch::Figure;

@@ -54,7 +54,7 @@ async fn append(ledger: &Ledger, who: &Arc<Principal>, at_once: usize, records: 
         let (ledger, who) = (ledger.clone(), who.clone());
         at_work.push(tokio::spawn(async move {
             for _ in 0..records / at_once {
-                ledger.append(&arrival(), called(who.clone()), 1_100).await?;
+                let _receipt = ledger.append(&arrival(), called(who.clone()), 1_100).await?;
             }
             anyhow::Ok(())
         }));

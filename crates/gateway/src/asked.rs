@@ -35,7 +35,7 @@ impl Asked {
     pub(crate) fn new(who: Arc<Principal>, route: Route, arrival: Arrival, address: IpAddr, request: &Request) -> Self {
         let args = match request.method() {
             Method::ToolsCall => (None, None),
-            _ => params_hash(request.params().whole()),
+            _ => params_digest(request.params().whole()),
         };
         Self {
             who,
@@ -106,20 +106,33 @@ pub(crate) fn builtin(result: Verdict, code: ReasonCode, epoch: u64) -> Decision
     }
 }
 
-/// The digest of `params` without `_meta`; nothing where they cannot be read without doubt.
-fn params_hash(params: Option<&[u8]>) -> (Option<Digest>, Option<canonical::Spelling>) {
+/// The digest of `params` without `_meta`.
+fn params_digest(params: Option<&[u8]>) -> (Option<Digest>, Option<canonical::Spelling>) {
     const READING: json::Limits = json::Limits {
         max_bytes: 1 << 26,
         max_depth: 512,
         max_string: 1 << 26,
         max_items: 1 << 20,
     };
-    let Ok(mut tree) = Value::parse(params.unwrap_or(b"{}"), &READING) else {
-        return (None, None);
-    };
-    if let Value::Object(members) = &mut tree {
-        members.retain(|(name, _)| name != "_meta");
-    }
-    let (digest, spelling) = canonical::digest(&tree);
+    read(params, &READING).map_or((None, None), |mut tree| {
+        if let Value::Object(members) = &mut tree {
+            members.retain(|(name, _)| name != "_meta");
+        }
+        spelled(&tree)
+    })
+}
+
+/// The digest of arguments nobody will check; nothing where they cannot be read within `limits`.
+pub(crate) fn digest(raw: Option<&[u8]>, limits: &json::Limits) -> (Option<Digest>, Option<canonical::Spelling>) {
+    read(raw, limits).map_or((None, None), |tree| spelled(&tree))
+}
+
+/// Absent counts as `{}`.
+fn read<'a>(raw: Option<&'a [u8]>, limits: &json::Limits) -> Option<Value<'a>> {
+    Value::parse(raw.unwrap_or(b"{}"), limits).ok()
+}
+
+fn spelled(tree: &Value<'_>) -> (Option<Digest>, Option<canonical::Spelling>) {
+    let (digest, spelling) = canonical::digest(tree);
     (Some(digest), Some(spelling))
 }

@@ -15,7 +15,7 @@ use upstream::{CredentialSource, Departure, Dispatched, Failure, SessionKey};
 use vocabulary::{ReasonCode, Risk, ServerId};
 
 use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
+use crate::asked::{Asked, Ended, digest};
 use crate::reply::{DecisionNote, Prepared};
 use crate::session::OpenCall;
 use crate::town::Town;
@@ -83,19 +83,22 @@ impl Call<'_> {
             Some((server, tool)) => self.town.policy.resolve(&caller, server, tool),
             None => Err(nowhere()),
         };
-        found.map_err(|missing| self.unknown(&name, named.as_ref().map(|(server, _)| server), missing))
+        found.map_err(|missing| {
+            let mut facts = self.asked.facts();
+            (facts.args_hash, facts.args_canon) =
+                digest(request.params().raw("arguments"), &self.town.limits.arguments);
+            facts.server_id = named
+                .as_ref()
+                .filter(|(id, _)| self.town.server(id).is_some())
+                .map(|(id, _)| id.to_string());
+            self.unknown(&name, facts, missing)
+        })
     }
 
-    fn unknown(&self, name: &str, server: Option<&ServerId>, missing: NotKnown) -> Ended {
-        let mut facts = self.asked.facts();
+    fn unknown(&self, name: &str, mut facts: MessageFacts, missing: NotKnown) -> Ended {
         match &missing.entry {
             Some(entry) => describe(&mut facts, entry),
-            None => {
-                facts.server_id = server
-                    .filter(|id| self.town.server(id).is_some())
-                    .map(ToString::to_string);
-                facts.tool_name = Some(recordable(name));
-            }
+            None => facts.tool_name = Some(recordable(name)),
         }
         let policy_id = match missing.code {
             ReasonCode::DenyToolQuarantined => "builtin:quarantine".into(),
@@ -139,7 +142,7 @@ impl Call<'_> {
                 policy_id,
                 entry,
             };
-            return Err(self.unknown(known.entry().id.name.as_str(), None, missing));
+            return Err(self.unknown(known.entry().id.name.as_str(), facts.clone(), missing));
         };
         match screening::arguments::check(request.params().raw("arguments"), &tool.rules) {
             Ok(checked) => {

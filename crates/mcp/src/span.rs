@@ -170,10 +170,7 @@ impl<'a> Scanner<'a> {
         let bytes = self.bytes;
         loop {
             let rest = bytes.get(at..).unwrap_or_default();
-            at += rest
-                .iter()
-                .position(|byte| ENDS_RUN[usize::from(*byte)])
-                .ok_or(SpanFault::Grammar)?;
+            at += rest.iter().position(ends_run).ok_or(SpanFault::Grammar)?;
             match bytes.get(at) {
                 Some(b'"') => {
                     self.at = at + 1;
@@ -270,6 +267,11 @@ pub fn decode_string(inner: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(&format!("\"{text}\""))
         .ok()
         .map(Cow::Owned)
+}
+
+#[expect(clippy::indexing_slicing, reason = "a byte cannot lie outside a table of 256")]
+fn ends_run(byte: &u8) -> bool {
+    ENDS_RUN[usize::from(*byte)]
 }
 
 /// The bytes that end a plain run inside a string: quote, backslash, control characters.

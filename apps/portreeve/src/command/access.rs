@@ -36,6 +36,7 @@ enum Way {
 
 struct Client {
     http: reqwest::Client,
+    address: SocketAddr,
     base: String,
     token: Secret,
 }
@@ -188,14 +189,18 @@ impl Client {
         let base = format!("{scheme}://{host}:{}{BASE}", address.port());
         Ok(Self {
             http: builder.build()?,
+            address,
             base,
             token,
         })
     }
 
-    /// Whether anybody is there; what is answered does not matter yet.
+    /// Whether anybody is there.
     async fn knock(&self) -> anyhow::Result<()> {
-        self.ask(Method::GET, "/status", None).await.map(drop)
+        tokio::net::TcpStream::connect(self.address)
+            .await
+            .map(drop)
+            .context("the gateway does not answer")
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<String>) -> anyhow::Result<(u16, Vec<u8>)> {
@@ -279,10 +284,11 @@ fn authorities(path: &Path) -> anyhow::Result<Vec<reqwest::Certificate>> {
 /// Where a listener is reached from this machine.
 fn reachable(url: &http::Uri) -> Option<SocketAddr> {
     let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
-    let ip = match host.parse::<IpAddr>().ok()? {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-        ip => ip,
+    let listening = host.parse::<IpAddr>().ok()?;
+    let ip = match (listening.is_unspecified(), listening) {
+        (false, ip) => ip,
+        (true, IpAddr::V4(_)) => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        (true, IpAddr::V6(_)) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
     };
     Some(SocketAddr::new(ip, url.port_u16()?))
 }

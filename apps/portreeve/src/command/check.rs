@@ -16,7 +16,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<ExitCode> {
-        match load(config) {
+        match load(config).and_then(fits_its_state) {
             Ok(config) => {
                 report("warning", config.warnings(), self.form)?;
                 let warnings = config.warnings().len();
@@ -39,6 +39,18 @@ impl Check {
 /// Finds and checks a configuration.
 pub(super) fn load(config: Option<&Path>) -> Result<Config, Faults> {
     Config::load(&find_file(config)?)
+}
+
+/// What start-up would find in the state directory: a log keeps the name it got at first start.
+fn fits_its_state(config: Config) -> Result<Config, Faults> {
+    match ledger::stored_origin(&config.state.dir) {
+        Some(kept) if kept != config.audit.origin => {
+            let message = format!("audit.origin: the log in the state directory is named `{kept}`");
+            let hint = "give it that name, or name another `state.dir`".to_owned();
+            Err(Faults::of_file(config.file(), message, Some(hint)))
+        }
+        Some(_) | None => Ok(config),
+    }
 }
 
 /// One finding per entry; hints stand under theirs.

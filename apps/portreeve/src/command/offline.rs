@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use control::ports::{self, Approval, GatewayStatus, Later, PortError, Ports, Reach, Recorder, Reload, ServerView};
 use control::{ControlPlane, Operator};
-use ledger::{Event, Ledger, LedgerDown, Note};
-use policy::{ApproveFault, Inventory, InventoryStore as _, Snapshot, approve};
+use ledger::{Event, Ledger, LedgerDown};
+use policy::{Inventory, InventoryStore as _, Snapshot};
 use store::{Activity, Store};
 use vocabulary::{Clock, Digest, ServerId, ToolName};
 
 use crate::config::Config;
-use crate::wire_up::{StateActivity, StateTokens, facts, ledger_settings};
+use crate::wire_up::{StateActivity, StateTokens, approve_as_seen, facts, inventory_note, ledger_settings};
 
 /// The admin API over a state directory. The caller holds its lock.
 pub(super) fn plane(config: &Config) -> anyhow::Result<(ControlPlane, Closing)> {
@@ -117,28 +117,11 @@ impl ports::Inventory for Desk {
         let Some(mut known) = stored.into_iter().find(|known| known.id == *server) else {
             return Ok(Approval::NotOffered);
         };
-        match known
-            .tools
-            .iter()
-            .find(|known| known.name == *tool)
-            .map(|known| known.seen)
-        {
-            None => return Ok(Approval::NotOffered),
-            Some(now) if now != seen => return Ok(Approval::Changed { now }),
-            Some(_) => {}
-        }
-        let event = match approve(&mut known, tool.as_str()) {
+        let event = match approve_as_seen(&mut known, tool, seen) {
             Ok(event) => event,
-            Err(ApproveFault::BadDefinition(fault)) => return Ok(Approval::Unusable(fault.to_string())),
-            Err(ApproveFault::NotOffered | ApproveFault::NoInstructions) => return Ok(Approval::NotOffered),
+            Err(instead) => return Ok(instead),
         };
-        let subject = format!("{server}/{tool}");
-        let note = Note::done(
-            event.change.as_str(),
-            operator.name(),
-            Some(&subject),
-            &event.change.to_string(),
-        );
+        let note = inventory_note(&event, operator.name());
         self.log.append(Event::Inventory(note)).map_err(PortError::new)?;
         self.store.save(&known).map_err(PortError::new)?;
         Ok(Approval::Approved)

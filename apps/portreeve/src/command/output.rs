@@ -63,6 +63,9 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell)));
     }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     let text = table.to_string();
     lines(text.lines().map(str::trim_end))
 }

@@ -27,7 +27,7 @@ pub(super) enum Policy {
         form: Form,
     },
     /// Show what would be decided of a call, and which policies say so
-    Explain(Explain),
+    Explain(Box<Explain>),
 }
 
 #[derive(clap::Args)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::State;
-use super::fault::{Complaint, quoted};
+use super::fault::Complaint;
 use super::raw::Surroundings;
 use super::tree::{Section, not_yet};
 use super::units::size_of;

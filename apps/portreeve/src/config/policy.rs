@@ -20,11 +20,12 @@ pub struct Policy {
 
 impl Policy {
     pub(super) fn check(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
+        let given = section.has("files");
         let files = section.read("files", |value| {
             let mut files: Vec<PolicyFile> = Vec::new();
             value.list(|pattern| {
                 let paths = around.matching(pattern.text()?)?;
-                if paths.is_empty() {
+                if paths.is_empty() && given {
                     pattern.warn(Complaint::new("matches no file").hint("a missing policy file allows nothing"));
                 }
                 for path in paths {

@@ -109,7 +109,7 @@ impl Running {
 }
 
 /// What an inventory event says in the log.
-pub(super) fn note(event: &InventoryEvent, actor: &str) -> Note {
+pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
     let subject = match event.change.tool() {
         Some(tool) => format!("{}/{tool}", event.server),
         None => event.server.to_string(),

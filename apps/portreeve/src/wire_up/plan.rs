@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::jwks::{KeyRing, KeySource};
-use gateway::edge::jwt::{ClaimNames, Issuer};
+use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
 use gateway::edge::origin::Doorplate;
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
-use policy::{LimitRules, PolicyFile, Rate, RateKey, ServerFacts};
+use policy::{LimitRules, Rate, RateKey, ServerFacts};
 use screening::result::Guards;
 use upstream::{Caps, CredentialSource, Reference, ServerSettings};
 use vocabulary::{Clock, ServerId, json};
@@ -96,10 +96,7 @@ fn issuer(jwt: &config::JwtIssuer, public_url: &str, client: &reqwest::Client, b
         .flat_map(Identity::issuers)
         .map(|issuer| &issuer.keys);
     let kept = known.into_iter().find(|ring| *ring.source() == source).cloned();
-    let algorithms = jwt
-        .algorithms
-        .iter()
-        .filter_map(|name| jsonwebtoken::Algorithm::from_str(name.as_str()).ok());
+    let algorithms = jwt.algorithms.iter().filter_map(|name| algorithm(name.as_str()));
     Issuer {
         issuer: jwt.issuer.clone(),
         audiences: match &jwt.audience {
@@ -202,14 +199,6 @@ pub(super) fn limit_rules(limits: &config::Limits) -> LimitRules {
         per_principal: limits.concurrency.per_principal,
         per_server: limits.concurrency.per_server,
     }
-}
-
-pub(crate) fn policy_files(config: &Config) -> Vec<PolicyFile> {
-    let file = |text: &config::PolicyText| PolicyFile {
-        name: text.name.clone(),
-        text: text.text.clone(),
-    };
-    config.policy.files.iter().map(file).collect()
 }
 
 pub(crate) fn ledger_settings(config: &Config, clock: &Clock) -> ledger::Settings {

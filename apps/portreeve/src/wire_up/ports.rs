@@ -1,6 +1,7 @@
 //! Connects the control plane's ports to store, log and gateway.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use control::Operator;
 use control::ports::{
@@ -10,7 +11,7 @@ use control::ports::{
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
 use ledger::Event;
-use policy::{ApproveFault, InventoryStore, Snapshot, approve};
+use policy::{ApproveFault, InventoryEvent, InventoryStore, Snapshot, StoredServer, approve};
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
 use vocabulary::{Digest, ServerId, Timestamp, ToolName};
 
@@ -108,13 +109,31 @@ fn view(row: &TokenRow) -> TokenView {
 }
 
 /// The log of a state directory, through its index.
-pub struct StateActivity(Activity);
+pub struct StateActivity(Arc<Activity>);
 
 impl StateActivity {
     /// Reads the log through `index`.
     #[must_use]
     pub fn new(index: Activity) -> Self {
-        Self(index)
+        Self(Arc::new(index))
+    }
+
+    /// Keeps the index close behind the log, so that no listing has to catch up with much.
+    pub(super) fn follow(&self) {
+        let index = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let Some(index) = index.upgrade() else { return };
+                match tokio::task::spawn_blocking(move || index.catch_up()).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => {
+                        tracing::warn!(error = &error as &dyn std::error::Error, "the log's index fell behind");
+                    }
+                    Err(_) => return,
+                }
+            }
+        });
     }
 }
 
@@ -181,14 +200,15 @@ struct Helm {
 impl Running {
     /// Every port of the control plane.
     pub(super) fn ports(self: Arc<Self>, mcp_url: String) -> anyhow::Result<Ports> {
-        let activity = Activity::open(&self.state_dir())?;
+        let activity = StateActivity::new(Activity::open(&self.state_dir())?);
+        activity.follow();
         let helm = Arc::new(Helm {
             running: self.clone(),
             mcp_url,
         });
         Ok(Ports {
             tokens: Arc::new(self.live_tokens()),
-            activity: Arc::new(StateActivity::new(activity)),
+            activity: Arc::new(activity),
             inventory: helm.clone(),
             gateway: helm,
         })
@@ -212,20 +232,9 @@ impl ports::Inventory for Helm {
         let Some(mut stored) = running.with_current(|current| current.stored.get(server).cloned()) else {
             return Ok(Approval::NotOffered);
         };
-        let offered = stored
-            .tools
-            .iter()
-            .find(|known| known.name == *tool)
-            .map(|known| known.seen);
-        match offered {
-            None => return Ok(Approval::NotOffered),
-            Some(now) if now != seen => return Ok(Approval::Changed { now }),
-            Some(_) => {}
-        }
-        let event = match approve(&mut stored, tool.as_str()) {
+        let event = match approve_as_seen(&mut stored, tool, seen) {
             Ok(event) => event,
-            Err(ApproveFault::BadDefinition(fault)) => return Ok(Approval::Unusable(fault.to_string())),
-            Err(ApproveFault::NotOffered | ApproveFault::NoInstructions) => return Ok(Approval::NotOffered),
+            Err(instead) => return Ok(instead),
         };
         let event = Event::Inventory(note(&event, operator.name()));
         running.ledger.append_event_blocking(event).map_err(PortError::new)?;
@@ -234,6 +243,24 @@ impl ports::Inventory for Helm {
         running.rebuild();
         Ok(Approval::Approved)
     }
+}
+
+/// Approves a tool of a server if its definition is still the one that was looked at; what to tell
+/// the operator otherwise.
+pub(crate) fn approve_as_seen(
+    stored: &mut StoredServer,
+    tool: &ToolName,
+    seen: Digest,
+) -> Result<InventoryEvent, Approval> {
+    match stored.tools.iter().find(|known| known.name == *tool) {
+        None => return Err(Approval::NotOffered),
+        Some(known) if known.seen != seen => return Err(Approval::Changed { now: known.seen }),
+        Some(_) => {}
+    }
+    approve(stored, tool.as_str()).map_err(|fault| match fault {
+        ApproveFault::BadDefinition(fault) => Approval::Unusable(fault.to_string()),
+        ApproveFault::NotOffered | ApproveFault::NoInstructions => Approval::NotOffered,
+    })
 }
 
 impl ports::Gateway for Helm {

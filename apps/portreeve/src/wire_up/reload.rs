@@ -7,7 +7,6 @@ use std::time::Duration;
 use control::ports::Reload;
 use ledger::{Event, Note};
 use notify::{RecursiveMode, Watcher};
-use policy::Rules;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -142,8 +141,6 @@ impl Running {
     async fn take_over(self: Arc<Self>, config: Config) -> Result<Vec<String>, Vec<String>> {
         let _building = self.building.lock().await;
         let one = |error: anyhow::Error| vec![format!("{error:#}")];
-        let rules = Rules::load(&plan::policy_files(&config));
-        let rules = rules.map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let before = self.with_current(|current| current.identity.clone());
         let identity =
             plan::identity(&config, &self.public_url, &self.tokens, &self.clock, Some(&before)).map_err(one)?;
@@ -166,7 +163,7 @@ impl Running {
             }
             current.servers = lines;
             current.identity = Arc::new(identity);
-            current.rules = Arc::new(rules);
+            current.rules = config.policy.rules.clone();
             current.config = Arc::new(config);
             Ok::<(), Vec<String>>(())
         })?;

@@ -69,10 +69,9 @@ impl Running {
         let tokens = Arc::new(TokenTable::default());
         tokens.replace(store.tokens()?.iter().filter_map(issued).collect());
         let identity = Arc::new(plan::identity(&config, &public_url, &tokens, &clock, None)?);
-        let rules = Rules::load(&plan::policy_files(&config)).map_err(|faults| policy_faults(&faults))?;
         let current = Current {
             identity,
-            rules: Arc::new(rules),
+            rules: config.policy.rules.clone(),
             limiter: policy::Limits::new(&plan::limit_rules(&config.limits)),
             servers: lines(&config, None)?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
@@ -233,9 +232,4 @@ pub(super) fn lines(config: &Config, before: Option<&Current>) -> anyhow::Result
         lines.insert(id.clone(), line);
     }
     Ok(lines)
-}
-
-pub(super) fn policy_faults(faults: &[policy::PolicyFault]) -> anyhow::Error {
-    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    anyhow::anyhow!("the policies cannot be used:\n{}", lines.join("\n"))
 }

@@ -1,12 +1,12 @@
 //! The small files of a state directory: the first admin token, and where the gateway answers.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use gateway::edge::tls::write_whole;
 use serde::{Deserialize, Serialize};
 use store::{Store, TokenKind, TokenRow};
 use vocabulary::{ActorType, Clock, ServerScope};
@@ -43,7 +43,7 @@ pub(super) fn first_admin_token(store: &Store, state: &Path, clock: &Clock) -> a
     }
     let minted = control::mint_admin_token()?;
     let now = clock.now();
-    write_whole(&admin_token_file(state), minted.text.expose().as_bytes(), 0o600)?;
+    write(&admin_token_file(state), minted.text.expose().as_bytes(), 0o600)?;
     store.insert_token(&TokenRow {
         id: minted.id,
         kind: TokenKind::Admin,
@@ -67,7 +67,7 @@ pub(super) fn write_whereabouts(state: PathBuf, whereabouts: &Whereabouts) -> an
     if let Some(object) = json.as_object_mut() {
         object.insert("pid".to_owned(), std::process::id().into());
     }
-    write_whole(&state.join("gateway.json"), json.to_string().as_bytes(), 0o600)
+    write(&state.join("gateway.json"), json.to_string().as_bytes(), 0o600)
 }
 
 pub(super) fn forget_whereabouts(state: PathBuf) {
@@ -75,22 +75,9 @@ pub(super) fn forget_whereabouts(state: PathBuf) {
 }
 
 pub(super) fn write_ready_file(file: &Path, whereabouts: &Whereabouts) -> anyhow::Result<()> {
-    write_whole(file, serde_json::to_string(whereabouts)?.as_bytes(), 0o644)
+    write(file, serde_json::to_string(whereabouts)?.as_bytes(), 0o644)
 }
 
-/// Writes a file whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-    let fresh = path.with_extension(format!("new-{}", std::process::id()));
-    let write = || -> std::io::Result<()> {
-        let _ = fs::remove_file(&fresh);
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&fresh)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().with_context(|| format!("cannot write `{}`", path.display()))
+fn write(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    write_whole(path, bytes, mode).with_context(|| format!("cannot write `{}`", path.display()))
 }

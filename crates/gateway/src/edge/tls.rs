@@ -305,24 +305,28 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     })
 }
 
-/// Writes a file whole or not at all, with its rights from the start.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TlsError> {
-    let fresh = path.with_extension("new");
-    let attempt = || -> std::io::Result<()> {
-        let _ = fs::remove_file(&fresh);
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&fresh)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    attempt().map_err(|source| TlsError::File {
+    write_whole(path, bytes, mode).map_err(|source| TlsError::File {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Writes a file whole or not at all, with its rights from the start.
+///
+/// # Errors
+/// When the directory or the disk does not let us.
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)
 }
 
 #[cfg(test)]
