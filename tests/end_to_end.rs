@@ -1,5 +1,6 @@
 //! What the product promises, shown by the shipped binary over real sockets.
 
+mod activity;
 mod certificates;
 mod configuration;
 mod control;

@@ -143,6 +143,27 @@ async fn a_policy_that_does_not_load_stops_the_start_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_typo_in_a_policy_is_a_warning_that_strictness_turns_into_a_fault() {
+    // R103
+    let town = Town::with(&["read"], |setup| {
+        setup.policy(r#"@id("typo") permit (principal, action, resource) when { resource.rsik == "low" };"#)
+    })
+    .await;
+    assert!(
+        town.agent("ann").await.names().await.is_empty(),
+        "a rule that cannot be evaluated permits nothing"
+    );
+    let home = town.gateway.stop().await;
+    let lenient = home.cli(&["policy", "check"]);
+    assert_eq!(lenient.code, Some(0), "{lenient:?}");
+    assert!(
+        format!("{}{}", lenient.stdout, lenient.stderr).contains("rsik"),
+        "{lenient:?}"
+    );
+    assert_eq!(home.cli(&["policy", "check", "--strict"]).code, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_needs_approval_is_not_carried_out() {
     // R116, R120, R176
     let policy = r#"@id("ask") @require("approval") permit (principal, action, resource);"#;
@@ -175,6 +196,7 @@ async fn explain_names_the_deciding_policy() {
         ];
         town.gateway.home.cli(&arguments).success()
     };
+    assert_eq!(town.agent("ann").await.names().await, ["read"], "discovered");
     assert!(explain("ann").contains("readers"));
     let denied: Value = serde_json::from_str(explain("bob").lines().next().unwrap()).unwrap();
     assert!(denied.to_string().contains("deny"), "{denied}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::support::records::{all, canonical_hash, lines_on_disk, list, receipts, sha256};
+use crate::support::records::{all, canonical_hash, lines_on_disk, receipts, sha256};
 use crate::support::{Act, Agent, Ask, Town};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,71 +245,6 @@ async fn a_server_with_a_credential_of_its_own_gets_that_and_the_receipt_says_so
         lines_on_disk(&town.gateway.home)
             .iter()
             .all(|line| !line.contains("the-servers-own"))
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn activity_finds_records_by_what_they_say() {
-    // R162
-    let town = Town::with(&["read", "write"], |setup| setup).await;
-    let (ann, bob) = (town.agent("ann").await, town.agent("bob").await);
-    town.files.on("write", Act::Close);
-    let allowed = ann.call("read", json!({})).await;
-    ann.call("write", json!({})).await;
-    let denied = bob.call("none", json!({})).await;
-    let home = &town.gateway.home;
-    let finals = |options: &[&str]| receipts(&list(home, options));
-    assert_eq!(finals(&["--status", "error"]).len(), 1);
-    assert_eq!(finals(&["--status", "denied"]).len(), 1);
-    assert_eq!(
-        finals(&["--status", "denied"])[0]["receipt_id"],
-        denied.decision()["receipt_id"]
-    );
-    assert_eq!(finals(&["--tool", "read"]).len(), 1);
-    assert_eq!(finals(&["--principal", "bob"]).len(), 2, "initialize and the call");
-    assert_eq!(
-        finals(&["--server", "files", "--principal", "ann", "--tool", "write"]).len(),
-        1
-    );
-    assert_eq!(finals(&["--type", "egress"]).len(), 0);
-    assert_eq!(finals(&["--until", "2020-01-01T00:00:00Z"]).len(), 0);
-    assert_eq!(list(home, &["--limit", "2"]).len(), 2);
-    let seqs: Vec<_> = all(home).iter().map(|record| record["seq"].as_u64().unwrap()).collect();
-    assert!(seqs.is_sorted_by(|newer, older| newer > older), "newest first");
-    let receipt = town.gateway.receipt_of(&allowed);
-    for key in [
-        receipt["receipt_id"].as_str().unwrap().to_owned(),
-        receipt["seq"].to_string(),
-    ] {
-        let shown = home.cli(&["activity", "show", &key, "--json"]).success();
-        assert!(
-            lines_on_disk(home)
-                .iter()
-                .any(|line| shown.trim_end().ends_with(line.as_str())),
-            "exactly as stored: {shown}"
-        );
-    }
-    assert_eq!(home.cli(&["activity", "show", "rcp_none"]).code, Some(1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn activity_is_exported_as_lines_and_as_a_table() {
-    // R162
-    let town = Town::with(&["read"], |setup| setup).await;
-    town.agent("ann").await.call("read", json!({})).await;
-    let home = &town.gateway.home;
-    let stored: BTreeSet<String> = lines_on_disk(home).into_iter().collect();
-    let exported: BTreeSet<String> = home
-        .cli(&["activity", "export", "--format", "jsonl"])
-        .success()
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(exported, stored);
-    let table = home.cli(&["activity", "export", "--format", "csv"]).success();
-    assert!(
-        table.lines().count() > 2 && table.lines().next().unwrap().contains("receipt_id"),
-        "{table}"
     );
 }
 

@@ -62,15 +62,19 @@ impl Gateway {
         self.town.store(Arc::new(town));
     }
 
-    /// Answers one HTTP request. The work goes on when the caller hangs up, so that whatever it
-    /// set off is recorded.
-    pub async fn handle(self: Arc<Self>, request: HttpRequest<Incoming>, peer: Peer) -> Response<ReplyBody> {
+    /// Answers one HTTP request. The work begins at once and goes on when the caller hangs up, so
+    /// that every request is recorded, whether or not anybody waits for its answer.
+    pub fn handle(
+        self: Arc<Self>,
+        request: HttpRequest<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<ReplyBody>> + Send + 'static {
         let at_work = AtWork::begin(&self.at_work);
         let work = tokio::spawn(async move {
             let _at_work = at_work;
             self.answer(request, &peer).await
         });
-        work.await.unwrap_or_else(|_| Answer::broken()).into_response()
+        async move { work.await.unwrap_or_else(|_| Answer::broken()).into_response() }
     }
 
     /// How many requests are at work, those whose callers hung up included.
@@ -80,22 +84,21 @@ impl Gateway {
     }
 
     async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer) -> Answer {
-        let (head, body) = request.into_parts();
-        let route = Route::of(head.uri.path());
-        if let Some(answer) = self.open_route(&route, &head) {
+        let route = Route::of(request.uri().path());
+        if let Some(answer) = self.open_route(&route, &request) {
             return answer;
         }
-        let mut arrival = arrival(&head.headers, peer.address);
-        let form = mcp::http::answer_form(&head.headers);
-        match self.walk(&mut arrival, route, &head, body, peer).await {
+        let mut arrival = arrival(request.headers(), peer.address);
+        let form = mcp::http::answer_form(request.headers());
+        match self.walk(&mut arrival, route, request, peer).await {
             Walked::Acknowledged => Answer::acknowledged(),
             Walked::Ended(ended) => self.conclude(&arrival, *ended, form.unwrap_or(AnswerForm::Json)).await,
         }
     }
 
     /// Probes and public documents: the only answers without a credential, and without a record.
-    fn open_route(&self, route: &Route, head: &Parts) -> Option<Answer> {
-        if head.method != Verb::GET {
+    fn open_route(&self, route: &Route, request: &HttpRequest<Incoming>) -> Option<Answer> {
+        if request.method() != Verb::GET {
             return None;
         }
         match route {
@@ -106,7 +109,7 @@ impl Gateway {
                 let town = self.town();
                 let issuers = town.identity.issuer_names();
                 town.doorplate
-                    .admits(&head.uri, &head.headers)
+                    .admits(request.uri(), request.headers())
                     .then(|| Answer::document(metadata::document(&town.public_url, path, &issuers)))
             }
             Route::Federated | Route::Server(_) | Route::Nowhere => None,
@@ -114,10 +117,11 @@ impl Gateway {
     }
 
     /// The stages before the method is known.
-    async fn walk(&self, arrival: &mut Arrival, route: Route, head: &Parts, body: Incoming, peer: &Peer) -> Walked {
-        let who = match self.identify(&route, head, peer).await {
+    async fn walk(&self, arrival: &mut Arrival, route: Route, request: HttpRequest<Incoming>, peer: &Peer) -> Walked {
+        let (head, body) = request.into_parts();
+        let who = match self.identify(&route, &head, peer).await {
             Ok(who) => who.principal().clone(),
-            Err(ended) => return ended.into(),
+            Err(ended) => return Walked::Ended(ended),
         };
         let unreadable = |status, message: &str, code| Walked::from(unreadable(&who, &route, status, message, code));
         if route == Route::Nowhere {
@@ -129,7 +133,7 @@ impl Gateway {
         }
         match head.method {
             Verb::POST => {}
-            Verb::DELETE => return self.end_session(*arrival, &who, route, head, peer.address).into(),
+            Verb::DELETE => return self.end_session(*arrival, &who, route, &head).into(),
             _ => return unreadable(StatusCode::METHOD_NOT_ALLOWED, "use POST", ReasonCode::DenyMalformed),
         }
         if !mcp::http::is_plain_json(&head.headers) {
@@ -154,10 +158,10 @@ impl Gateway {
         };
         match envelope::parse(&body, limits.request_depth) {
             Ok(Message::Request(request)) => {
-                let asked = Asked::new(who, route, *arrival, peer.address, &request);
-                self.serve(asked, head, &request).await.into()
+                let asked = Asked::new(who, route, *arrival, &request);
+                self.serve(asked, &head, &request).await.into()
             }
-            Ok(Message::Notification(notification)) => self.take(&who, &route, head, &notification),
+            Ok(Message::Notification(notification)) => self.take(&who, &route, &head, &notification),
             Ok(Message::Response) => unreadable(
                 StatusCode::BAD_REQUEST,
                 "nothing was asked that this could answer",
@@ -168,16 +172,13 @@ impl Gateway {
     }
 
     /// Host and origin first, then the credential; no byte of the body is read before.
-    async fn identify(&self, route: &Route, head: &Parts, peer: &Peer) -> Result<Identified, Ended> {
+    async fn identify(&self, route: &Route, head: &Parts, peer: &Peer) -> Result<Identified, Box<Ended>> {
         let town = self.town();
         if !town.doorplate.admits(&head.uri, &head.headers) {
             let reason = ReasonCode::DenyOrigin;
             let message = "the Host or Origin header is not one this gateway serves";
             let reply = Prepared::status(StatusCode::FORBIDDEN, None, message, reason);
-            return Err(Ended {
-                ending: Ending::Unidentified { reason },
-                reply,
-            });
+            return Err(unidentified(reason, reply));
         }
         let server = route.server().map(vocabulary::ServerId::as_str);
         town.identity
@@ -190,10 +191,7 @@ impl Gateway {
                 let message = format!("{}; {}", remedy.meaning, remedy.next);
                 let reply =
                     Prepared::status(StatusCode::UNAUTHORIZED, None, &message, reason).with_challenge(challenge);
-                Ended {
-                    ending: Ending::Unidentified { reason },
-                    reply,
-                }
+                unidentified(reason, reply)
             })
     }
 
@@ -213,6 +211,11 @@ impl Gateway {
             }
         }
     }
+}
+
+fn unidentified(reason: ReasonCode, reply: Prepared) -> Box<Ended> {
+    let ending = Ending::Unidentified { reason };
+    Box::new(Ended { ending, reply })
 }
 
 /// Counts a request for as long as it is at work.

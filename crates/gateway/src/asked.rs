@@ -1,6 +1,5 @@
 //! A request as the stages see it once its message was read, and how it ends.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -25,23 +24,23 @@ pub(crate) struct Asked {
     pub(crate) who: Arc<Principal>,
     pub(crate) route: Route,
     pub(crate) arrival: Arrival,
-    pub(crate) address: IpAddr,
     pub(crate) method: Method,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) args: (Option<Digest>, Option<canonical::Spelling>),
 }
 
 impl Asked {
-    pub(crate) fn new(who: Arc<Principal>, route: Route, arrival: Arrival, address: IpAddr, request: &Request) -> Self {
+    pub(crate) fn new(who: Arc<Principal>, route: Route, arrival: Arrival, request: &Request) -> Self {
         let args = match request.method() {
             Method::ToolsCall => (None, None),
-            _ => params_digest(request.params().whole()),
+            Method::Initialize | Method::Ping | Method::ToolsList | Method::Cancelled | Method::Other(_) => {
+                params_digest(request.params().whole())
+            }
         };
         Self {
             who,
             route,
             arrival,
-            address,
             method: request.method().clone(),
             session: None,
             args,

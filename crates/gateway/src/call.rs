@@ -46,14 +46,15 @@ impl Gateway {
             id: request.id().clone(),
         };
         match call.walk(request, open).await {
-            Ok(ended) | Err(ended) => ended,
+            Ok(ended) => ended,
+            Err(ended) => *ended,
         }
     }
 }
 
 impl Call<'_> {
     /// The stages, in order.
-    async fn walk(&self, request: &Request, open: &OpenCall) -> Result<Ended, Ended> {
+    async fn walk(&self, request: &Request, open: &OpenCall) -> Result<Ended, Box<Ended>> {
         let known = self.resolve(request)?;
         let mut facts = self.known_facts(&known);
         let arguments = self.preflight(request, &known, &mut facts)?;
@@ -62,12 +63,12 @@ impl Call<'_> {
     }
 
     /// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
-    fn resolve(&self, request: &Request) -> Result<KnownTool, Ended> {
+    fn resolve(&self, request: &Request) -> Result<KnownTool, Box<Ended>> {
         let Some(name) = request.params().text("name") else {
             let note = DecisionNote::denied(ReasonCode::DenyMalformed);
             let message = "`params.name` must be the name of a tool".to_owned();
             let reply = Prepared::refusal(Some(self.id.clone()), -32602, message, note);
-            return Err(self.asked.refused(ReasonCode::DenyMalformed, reply));
+            return Err(Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply)));
         };
         let named = match self.asked.route.server() {
             Some(server) => Some((server.clone(), name.as_ref())),
@@ -95,14 +96,16 @@ impl Call<'_> {
         })
     }
 
-    fn unknown(&self, name: &str, mut facts: MessageFacts, missing: NotKnown) -> Ended {
+    fn unknown(&self, name: &str, mut facts: MessageFacts, missing: NotKnown) -> Box<Ended> {
         match &missing.entry {
             Some(entry) => describe(&mut facts, entry),
             None => facts.tool_name = Some(recordable(name)),
         }
-        let policy_id = match missing.code {
-            ReasonCode::DenyToolQuarantined => "builtin:quarantine".into(),
-            _ => missing.policy_id,
+        let quarantined = missing.code == ReasonCode::DenyToolQuarantined;
+        let policy_id = if quarantined {
+            "builtin:quarantine".into()
+        } else {
+            missing.policy_id
         };
         let decision = self.verdict(Verdict::Deny, policy_id, vec![missing.code]);
         let note = DecisionNote::denied(ReasonCode::DenyToolNotFound);
@@ -112,14 +115,7 @@ impl Call<'_> {
             format!("Unknown tool: {}", recordable(name)),
             note,
         );
-        Ended {
-            ending: Ending::Refused {
-                who: self.asked.who.clone(),
-                message: facts,
-                decision,
-            },
-            reply,
-        }
+        self.ended_refused(&facts, decision, reply)
     }
 
     fn known_facts(&self, known: &KnownTool) -> MessageFacts {
@@ -133,7 +129,7 @@ impl Call<'_> {
         request: &'r Request,
         known: &KnownTool,
         facts: &mut MessageFacts,
-    ) -> Result<CheckedArguments<'r>, Ended> {
+    ) -> Result<CheckedArguments<'r>, Box<Ended>> {
         let Some(tool) = self.town.tool(&known.entry().id) else {
             let policy_id = "builtin:quarantine".into();
             let entry = Some(known.entry().clone());
@@ -166,14 +162,14 @@ impl Call<'_> {
         known: KnownTool,
         arguments: &CheckedArguments<'_>,
         facts: &MessageFacts,
-    ) -> Result<Decided, Ended> {
+    ) -> Result<Decided, Box<Ended>> {
         let who = &self.asked.who;
         let admitted = self.town.limiter.admit(who, &known.entry().id);
         let _in_flight = admitted.map_err(|over| self.over_limit(facts, &over))?;
         let call = CallFacts {
             arguments: arguments.tree(),
             args_hash: arguments.digest(),
-            address: self.asked.address,
+            address: self.asked.arrival.address,
         };
         let caller = self.town.policy.caller(who);
         match self.town.policy.decide(&caller, known, &call) {
@@ -187,7 +183,7 @@ impl Call<'_> {
         }
     }
 
-    fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Ended {
+    fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
         let decision = self.verdict(Verdict::Deny, "builtin:limits".into(), vec![over.code]);
         let retry_after_ms = over
             .retry_after
@@ -200,7 +196,7 @@ impl Call<'_> {
         self.ended_refused(facts, decision, reply)
     }
 
-    fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Ended {
+    fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
         let note = DecisionNote {
             verdict,
             code: grounds.code,
@@ -221,7 +217,7 @@ impl Call<'_> {
         arguments: &CheckedArguments<'_>,
         facts: MessageFacts,
         open: &OpenCall,
-    ) -> Result<Ended, Ended> {
+    ) -> Result<Ended, Box<Ended>> {
         let Decided {
             permit,
             facts: decision,
@@ -229,7 +225,7 @@ impl Call<'_> {
         } = decided;
         let id = permit.tool().id.server.clone();
         let Some(server) = self.town.server(&id) else {
-            return Err(self.failed(facts, decision, None, &Failure::SessionGone));
+            return Ok(self.failed(facts, decision, None, &Failure::SessionGone));
         };
         let credential = server.credential().fetch();
         if facts.risk >= Some(Risk::Medium) {
@@ -265,7 +261,7 @@ impl Call<'_> {
         let source = Some(server.credential());
         match dispatched {
             Ok(dispatched) => Ok(self.screen(facts, decision, server.credential(), dispatched)),
-            Err(failure) => Err(self.failed(facts, decision, source, &failure)),
+            Err(failure) => Ok(self.failed(facts, decision, source, &failure)),
         }
     }
 
@@ -294,7 +290,16 @@ impl Call<'_> {
             executed: Some(true),
             screening: Vec::new(),
         };
-        self.ended_called(facts, decision, credential_facts(Some(credential)), outcome, reply)
+        Ended {
+            ending: Ending::Called {
+                who: self.asked.who.clone(),
+                message: facts,
+                decision,
+                credential: credential_facts(Some(credential)),
+                outcome,
+            },
+            reply,
+        }
     }
 
     fn withheld(&self, mut decision: DecisionFacts, withheld: &Withheld) -> (Status, Prepared, DecisionFacts) {
@@ -322,9 +327,10 @@ impl Call<'_> {
             "a call failed"
         );
         decision.reason_codes.push(code);
-        let status = match failure {
-            Failure::TimedOut => Status::Timeout,
-            _ => Status::Error,
+        let status = if matches!(failure, Failure::TimedOut) {
+            Status::Timeout
+        } else {
+            Status::Error
         };
         let outcome = Outcome {
             status,
@@ -337,10 +343,19 @@ impl Call<'_> {
             sentence(code),
             DecisionNote::allowed(code),
         );
-        self.ended_called(facts, decision, credential_facts(credential), outcome, reply)
+        Ended {
+            ending: Ending::Called {
+                who: self.asked.who.clone(),
+                message: facts,
+                decision,
+                credential: credential_facts(credential),
+                outcome,
+            },
+            reply,
+        }
     }
 
-    fn unrecordable(&self, facts: &MessageFacts) -> Ended {
+    fn unrecordable(&self, facts: &MessageFacts) -> Box<Ended> {
         let code = ReasonCode::DenyReceiptUnavailable;
         let reply = Prepared::refusal(
             Some(self.id.clone()),
@@ -366,35 +381,10 @@ impl Call<'_> {
         }
     }
 
-    fn ended_refused(&self, facts: &MessageFacts, decision: DecisionFacts, reply: Prepared) -> Ended {
-        Ended {
-            ending: Ending::Refused {
-                who: self.asked.who.clone(),
-                message: facts.clone(),
-                decision,
-            },
-            reply,
-        }
-    }
-
-    fn ended_called(
-        &self,
-        message: MessageFacts,
-        decision: DecisionFacts,
-        credential: CredentialFacts,
-        outcome: Outcome,
-        reply: Prepared,
-    ) -> Ended {
-        Ended {
-            ending: Ending::Called {
-                who: self.asked.who.clone(),
-                message,
-                decision,
-                credential,
-                outcome,
-            },
-            reply,
-        }
+    fn ended_refused(&self, facts: &MessageFacts, decision: DecisionFacts, reply: Prepared) -> Box<Ended> {
+        let (who, message) = (self.asked.who.clone(), facts.clone());
+        let ending = Ending::Refused { who, message, decision };
+        Box::new(Ended { ending, reply })
     }
 }
 

@@ -1,7 +1,6 @@
 //! The conversation of a session: `initialize` opens it, `DELETE` ends it, and in between every
 //! request and notification belongs to it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -112,14 +111,7 @@ impl Gateway {
     }
 
     /// `DELETE` with a session id ends that session.
-    pub(crate) fn end_session(
-        &self,
-        arrival: Arrival,
-        who: &Arc<Principal>,
-        route: Route,
-        head: &Parts,
-        address: IpAddr,
-    ) -> Ended {
+    pub(crate) fn end_session(&self, arrival: Arrival, who: &Arc<Principal>, route: Route, head: &Parts) -> Ended {
         let session = match self.session_of(who, head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
@@ -143,7 +135,6 @@ impl Gateway {
             who: who.clone(),
             route,
             arrival,
-            address,
             method,
             session: Some(session),
             args: (None, None),

@@ -21,18 +21,22 @@ impl CertifiedPeer {
     pub fn read(certificate: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let names = &certificate.subject_alternative_name().ok()??.value.general_names;
-        let uri = names.iter().find_map(|name| match name {
-            GeneralName::URI(uri) => Some(*uri),
-            _ => None,
-        });
-        let dns = || {
-            names.iter().find_map(|name| match name {
-                GeneralName::DNSName(dns) => Some(*dns),
-                _ => None,
-            })
+        let uri = |name: &GeneralName<'_>| {
+            if let GeneralName::URI(uri) = name {
+                Some((*uri).to_owned())
+            } else {
+                None
+            }
+        };
+        let dns = |name: &GeneralName<'_>| {
+            if let GeneralName::DNSName(dns) = name {
+                Some((*dns).to_owned())
+            } else {
+                None
+            }
         };
         let principal = Principal {
-            sub: uri.or_else(dns)?.to_owned(),
+            sub: names.iter().find_map(uri).or_else(|| names.iter().find_map(dns))?,
             actor_type: ActorType::System,
             client_id: None,
             org_id: None,

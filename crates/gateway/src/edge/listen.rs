@@ -129,6 +129,8 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE)
+        // A client may close its side once it has asked; the request still counts.
+        .half_close(true)
         .max_buf_size(LARGEST_HEAD);
     server
         .http2()
@@ -137,6 +139,7 @@ where
         .max_header_list_size(LARGEST_HEAD as u32)
         .keep_alive_interval(Duration::from_secs(30));
     let service = service_fn(move |request| {
+        // `handle` is called here, not when it is first polled: a connection may end in between.
         let answer = handle(request, peer.clone());
         async move { Ok::<_, Infallible>(answer.await) }
     });
