@@ -46,8 +46,11 @@ binary:
 suite: tools binary
 	cargo nextest run --workspace --locked --no-fail-fast
 
+# Ratios to three floors on the same HTTP stack, then single stages; raw numbers included.
 bench:
-	cargo run --release --locked --package portreeve-load
+	cargo build --release --locked --package portreeve --package portreeve-load --package portreeve-micro
+	$(TARGET)/release/portreeve-load
+	$(TARGET)/release/portreeve-micro
 
 # Installed only where missing; a debug build of a tool is quick to make and quick enough to use.
 tools:

@@ -181,3 +181,20 @@ async fn a_client_that_leaves_does_not_stop_the_call_nor_its_receipt() {
     eventually("the receipt", 10, async || town.gateway.receipts_after(seq).len() == 1).await;
     assert_eq!(town.gateway.receipts_after(seq)[0]["outcome"]["executed"], true);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_server_holds_up_nobody_elses_calls() {
+    // R113
+    let (issuer, files) = (Issuer::start().await, Server::start(&[tool("read")]).await);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let setup = Setup::with(&issuer, &files).set("servers.silent.url", url);
+    let gateway = setup.set("servers.silent.trust", "internal").start().await;
+    let agent = Agent::connect(&gateway, "/mcp", &issuer.token("ann")).await;
+    let began = std::time::Instant::now();
+    assert_eq!(agent.call("files__read", json!({})).await.result()["isError"], false);
+    assert!(
+        began.elapsed() < Duration::from_secs(8),
+        "a list would wait ten seconds, a call of another server must not"
+    );
+}

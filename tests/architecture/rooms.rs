@@ -6,11 +6,12 @@ use std::path::Path;
 use crate::support::environment::repository;
 
 /// Heavy dependencies and the one room that may import each.
-const HEAVY: [(&str, &str); 7] = [
+const HEAVY: [(&str, &str); 8] = [
     ("jsonschema", "schema"),
     ("cedar-policy", "policy"),
     ("governor", "policy"),
     ("rusqlite", "store"),
+    ("jsonwebtoken", "gateway"),
     ("x509-parser", "gateway"),
     ("mimalloc", "portreeve"),
     ("clap", "portreeve"),

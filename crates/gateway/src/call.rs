@@ -6,19 +6,19 @@ use std::sync::Arc;
 use ledger::{
     CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, TokenMode, TokenSource, Verdict,
 };
-use mcp::method::{recordable, split_federated};
+use mcp::method::recordable;
 use mcp::{Method, Request, RequestId};
 use policy::{CallFacts, Decision, Grounds, InFlight, KnownTool, NotKnown, OverLimit, Permit};
 use screening::arguments::CheckedArguments;
 use screening::result::Withheld;
 use upstream::{CredentialSource, Departure, Dispatched, Failure, SessionKey};
-use vocabulary::{ReasonCode, Risk, ServerId};
+use vocabulary::{ReasonCode, Risk};
 
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended, digest};
 use crate::reply::{DecisionNote, Prepared};
 use crate::session::OpenCall;
-use crate::town::Town;
+use crate::town::{Concerned, Town};
 
 /// A call on its way through the stages.
 struct Call<'a> {
@@ -38,7 +38,11 @@ struct Decided {
 impl Gateway {
     /// Answers `tools/call`.
     pub(crate) async fn call(&self, asked: &Asked, request: &Request, open: &OpenCall) -> Ended {
-        self.await_first_discovery(asked.route.server()).await;
+        let name = request.params().text("name");
+        let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
+        if let Some((server, _)) = &named {
+            self.await_first_discovery(&Concerned::One(server)).await;
+        }
         let call = Call {
             gateway: self,
             asked,
@@ -70,10 +74,7 @@ impl Call<'_> {
             let reply = Prepared::refusal(Some(self.id.clone()), -32602, message, note);
             return Err(Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply)));
         };
-        let named = match self.asked.route.server() {
-            Some(server) => Some((server.clone(), name.as_ref())),
-            None => split_federated(&name).and_then(|(server, tool)| Some((ServerId::parse(server).ok()?, tool))),
-        };
+        let named = self.asked.route.tool_named(&name);
         let caller = self.town.policy.caller(&self.asked.who);
         let nowhere = || NotKnown {
             code: ReasonCode::DenyToolNotFound,

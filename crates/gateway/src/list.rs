@@ -13,7 +13,7 @@ use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::{Display, ServerState, Town};
+use crate::town::{Concerned, Display, ServerState, Town};
 
 /// Many clients never ask for a second page.
 const PAGE: usize = 1000;
@@ -21,7 +21,11 @@ const PAGE: usize = 1000;
 impl Gateway {
     /// Answers `tools/list`.
     pub(crate) async fn list(&self, asked: &Asked, request: &Request) -> Ended {
-        self.await_first_discovery(asked.route.server()).await;
+        let concerned = match asked.route.server() {
+            Some(server) => Concerned::One(server),
+            None => Concerned::All(&asked.who.servers),
+        };
+        self.await_first_discovery(&concerned).await;
         let town = self.town();
         let shown = Catalogue::of(&town, &asked.who, asked.route.server());
         let Some(start) = self.page_start(request, asked, &shown.hash) else {
@@ -43,10 +47,10 @@ impl Gateway {
         }
     }
 
-    /// Waits for servers that were never discovered, for a bounded time.
-    pub(crate) async fn await_first_discovery(&self, server: Option<&ServerId>) {
+    /// Waits for the first discovery of the servers concerned, for a bounded time.
+    pub(crate) async fn await_first_discovery(&self, concerned: &Concerned<'_>) {
         let town = self.town();
-        let mut pending: Vec<_> = town.pending(server).collect();
+        let mut pending = town.pending(concerned);
         if pending.is_empty() {
             return;
         }

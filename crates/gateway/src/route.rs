@@ -1,5 +1,6 @@
 //! The routes of the data plane.
 
+use mcp::method::split_federated;
 use vocabulary::ServerId;
 
 /// Every route there is, and whether it needs a credential; the tests walk this list.
@@ -58,6 +59,18 @@ impl Route {
         match self {
             Self::Server(id) => Some(id),
             Self::Federated | Self::Metadata(_) | Self::Health | Self::Ready | Self::Nowhere => None,
+        }
+    }
+
+    /// The server and the tool that a name means on this route: its own name on a server's route,
+    /// `server__tool` on the federated one.
+    pub(crate) fn tool_named<'a>(&self, name: &'a str) -> Option<(ServerId, &'a str)> {
+        match self.server() {
+            Some(server) => Some((server.clone(), name)),
+            None => {
+                let (server, tool) = split_federated(name)?;
+                Some((ServerId::parse(server).ok()?, tool))
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use screening::arguments::{ArgumentRules, Fields};
 use screening::result::Guards;
 use tokio::sync::watch;
 use vocabulary::json::{self, Value};
-use vocabulary::{ServerId, ToolId, canonical};
+use vocabulary::{ServerId, ServerScope, ToolId, canonical};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::origin::Doorplate;
@@ -185,17 +185,30 @@ impl Town {
         self.tools.get(id).map(Arc::as_ref)
     }
 
-    /// Servers whose first discovery since the start has not ended: what lists and calls wait for,
-    /// so that a definition that changed meanwhile is not shown.
-    pub(crate) fn pending<'a>(
-        &'a self,
-        wanted: Option<&'a ServerId>,
-    ) -> impl Iterator<Item = watch::Receiver<ServerState>> + 'a {
-        self.states.iter().filter_map(move |(id, state)| {
-            let concerned = wanted.is_none_or(|wanted| wanted == id);
-            (concerned && *state.borrow() == ServerState::Pending).then(|| state.clone())
-        })
+    /// Servers whose first discovery since the start has not ended, of those that concern a
+    /// request: what it waits for, so that a definition that changed meanwhile is not shown.
+    pub(crate) fn pending(&self, concerned: &Concerned<'_>) -> Vec<watch::Receiver<ServerState>> {
+        let is_pending = |state: &&watch::Receiver<ServerState>| *state.borrow() == ServerState::Pending;
+        match concerned {
+            Concerned::One(id) => self.states.get(id).filter(is_pending).cloned().into_iter().collect(),
+            Concerned::All(scope) => {
+                let covered = self
+                    .states
+                    .iter()
+                    .filter(|(id, _)| scope.covers(id))
+                    .map(|(_, state)| state);
+                covered.filter(is_pending).cloned().collect()
+            }
+        }
     }
+}
+
+/// Which servers a request is about.
+pub(crate) enum Concerned<'a> {
+    /// One.
+    One(&'a ServerId),
+    /// All that the credential is good for.
+    All(&'a ServerScope),
 }
 
 impl ToolOnDisplay {
