@@ -90,8 +90,13 @@ impl Gateway {
         }
         let mut arrival = arrival(request.headers(), peer.address);
         let form = mcp::http::answer_form(request.headers());
+        let bodiless = request.method() == Verb::HEAD;
         match self.walk(&mut arrival, route, request, peer).await {
             Walked::Acknowledged => Answer::acknowledged(),
+            Walked::Ended(ended) if bodiless => {
+                let (ending, reply) = (ended.ending, ended.reply.without_body());
+                self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json).await
+            }
             Walked::Ended(ended) => self.conclude(&arrival, *ended, form.unwrap_or(AnswerForm::Json)).await,
         }
     }
@@ -124,7 +129,7 @@ impl Gateway {
             Err(ended) => return Walked::Ended(ended),
         };
         let unreadable = |status, message: &str, code| Walked::from(unreadable(&who, &route, status, message, code));
-        if route == Route::Nowhere {
+        if !matches!(route, Route::Federated | Route::Server(_)) {
             return unreadable(
                 StatusCode::NOT_FOUND,
                 "there is nothing at this address; use /mcp",
@@ -199,7 +204,7 @@ impl Gateway {
     async fn conclude(&self, arrival: &Arrival, ended: Ended, form: AnswerForm) -> Answer {
         let reply = ended.reply.in_form(form);
         let body = reply.body(arrival.receipt_id);
-        let id = reply.request_id().cloned();
+        let (id, status) = (reply.request_id().cloned(), reply.http_status());
         match self.ledger.append(arrival, ended.ending, body.len() as u64).await {
             Ok(receipt) => release_composed(reply, body, arrival.receipt_id, receipt),
             Err(down) => {
@@ -207,7 +212,7 @@ impl Gateway {
                     error = &down as &dyn std::error::Error,
                     "an answer is withheld: it cannot be recorded"
                 );
-                Answer::withheld_by_ledger(down, id.as_ref())
+                Answer::withheld_by_ledger(down, status, id.as_ref())
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::answer::Gateway;
 use crate::asked::{Asked, Ended, digest};
 use crate::reply::{DecisionNote, Prepared};
 use crate::session::OpenCall;
-use crate::town::{Concerned, Town};
+use crate::town::Town;
 
 /// A call on its way through the stages.
 struct Call<'a> {
@@ -41,7 +41,7 @@ impl Gateway {
         let name = request.params().text("name");
         let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
         if let Some((server, _)) = &named {
-            self.await_first_discovery(&Concerned::One(server)).await;
+            self.await_first_discovery(&asked.who, Some(server)).await;
         }
         let call = Call {
             gateway: self,

@@ -102,7 +102,7 @@ impl Gateway {
         let instructions = asked
             .route
             .server()
-            .and_then(|id| town.policy.inventory().server(id)?.instructions.clone());
+            .and_then(|id| town.instructions_for(&asked.who, id));
         let ended = self.answered(asked, request, initialize_result(version, instructions.as_deref()));
         Ended {
             reply: ended.reply.with_session(id),

@@ -8,6 +8,7 @@ pub mod jwt;
 pub mod listen;
 pub mod metadata;
 pub mod origin;
+mod room;
 pub mod tls;
 pub mod tokens;
 

@@ -207,6 +207,19 @@ impl Prepared {
         self
     }
 
+    /// The HTTP status.
+    pub(crate) fn http_status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// For `HEAD`: the head without the body.
+    pub(crate) fn without_body(self) -> Self {
+        Self {
+            content: Content::Nothing,
+            ..self
+        }
+    }
+
     /// The id of the request this answers, where one was read.
     pub(crate) fn request_id(&self) -> Option<&RequestId> {
         match &self.content {
@@ -267,11 +280,11 @@ impl Answer {
     }
 
     /// The record could not be written: the answer stays here, and this is said instead.
-    pub(crate) fn withheld_by_ledger(_: LedgerDown, id: Option<&RequestId>) -> Self {
+    pub(crate) fn withheld_by_ledger(_: LedgerDown, status: StatusCode, id: Option<&RequestId>) -> Self {
         let code = ReasonCode::DenyReceiptUnavailable;
         let data = format!("{{\"decision\":\"deny\",\"reason_codes\":[\"{code}\"],\"receipt_id\":null}}");
         let message = "the gateway cannot record this request, so nothing is released; try again later";
-        Self::json(StatusCode::OK, compose::error(id, -32603, message, data.as_bytes()))
+        Self::json(status, compose::error(id, -32603, message, data.as_bytes()))
     }
 
     /// A notification was taken; there is nothing to say.

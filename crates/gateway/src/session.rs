@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mcp::Version;
 use tokio::sync::Notify;
-use vocabulary::{Digest, Principal, random_hex};
+use vocabulary::{ActorType, Digest, Principal, random_hex};
 
 /// A session unused for this long ends.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -26,12 +26,13 @@ pub(crate) struct Session {
     calls: Mutex<Vec<(Vec<u8>, Arc<Notify>)>>,
 }
 
-/// Who a session belongs to: the same subject, of the same issuer, with the same client.
+/// Who a session belongs to: the same subject and kind of actor, of the same issuer, with the same client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Owner {
     issuer: String,
     sub: String,
     client_id: Option<String>,
+    actor_type: ActorType,
 }
 
 impl Owner {
@@ -40,11 +41,15 @@ impl Owner {
             issuer: who.issuer.clone(),
             sub: who.sub.clone(),
             client_id: who.client_id.clone(),
+            actor_type: who.actor_type,
         }
     }
 
     fn is(&self, who: &Principal) -> bool {
-        self.sub == who.sub && self.issuer == who.issuer && self.client_id == who.client_id
+        self.sub == who.sub
+            && self.issuer == who.issuer
+            && self.client_id == who.client_id
+            && self.actor_type == who.actor_type
     }
 }
 
@@ -174,7 +179,7 @@ impl Drop for OpenCall {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use vocabulary::{ActorType, Authn, ServerScope};
+    use vocabulary::{Authn, ServerScope};
 
     use super::*;
 

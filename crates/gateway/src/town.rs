@@ -10,7 +10,7 @@ use screening::arguments::{ArgumentRules, Fields};
 use screening::result::Guards;
 use tokio::sync::watch;
 use vocabulary::json::{self, Value};
-use vocabulary::{ServerId, ServerScope, ToolId, canonical};
+use vocabulary::{Principal, ServerId, ToolId, canonical};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::origin::Doorplate;
@@ -165,6 +165,14 @@ impl Town {
         self.doorplate.admits(uri, headers)
     }
 
+    /// A server's approved instructions, for a principal that sees a tool there: nobody else
+    /// learns that the server exists.
+    pub(crate) fn instructions_for(&self, who: &Arc<Principal>, server: &ServerId) -> Option<Arc<str>> {
+        let instructions = self.policy.inventory().server(server)?.instructions.clone()?;
+        let sees_a_tool = !self.policy.visible(&self.policy.caller(who), Some(server)).is_empty();
+        sees_a_tool.then_some(instructions)
+    }
+
     /// Whether a server answers.
     #[must_use]
     pub fn state_of(&self, server: &ServerId) -> ServerState {
@@ -187,28 +195,19 @@ impl Town {
 
     /// Servers whose first discovery since the start has not ended, of those that concern a
     /// request: what it waits for, so that a definition that changed meanwhile is not shown.
-    pub(crate) fn pending(&self, concerned: &Concerned<'_>) -> Vec<watch::Receiver<ServerState>> {
-        let is_pending = |state: &&watch::Receiver<ServerState>| *state.borrow() == ServerState::Pending;
-        match concerned {
-            Concerned::One(id) => self.states.get(id).filter(is_pending).cloned().into_iter().collect(),
-            Concerned::All(scope) => {
-                let covered = self
-                    .states
-                    .iter()
-                    .filter(|(id, _)| scope.covers(id))
-                    .map(|(_, state)| state);
-                covered.filter(is_pending).cloned().collect()
-            }
-        }
+    /// A server the principal could not use is not waited for: the wait would tell of it.
+    pub(crate) fn pending(&self, who: &Arc<Principal>, server: Option<&ServerId>) -> Vec<watch::Receiver<ServerState>> {
+        let concerned: Vec<_> = match server {
+            Some(id) => self.states.get_key_value(id).into_iter().collect(),
+            None => self.states.iter().collect(),
+        };
+        let pending = concerned
+            .into_iter()
+            .filter(|(_, state)| *state.borrow() == ServerState::Pending);
+        let pending =
+            pending.filter(|(id, _)| who.servers.covers(id) && self.policy.could_use(&self.policy.caller(who), id));
+        pending.map(|(_, state)| state.clone()).collect()
     }
-}
-
-/// Which servers a request is about.
-pub(crate) enum Concerned<'a> {
-    /// One.
-    One(&'a ServerId),
-    /// All that the credential is good for.
-    All(&'a ServerScope),
 }
 
 impl ToolOnDisplay {

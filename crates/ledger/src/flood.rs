@@ -138,9 +138,10 @@ impl Kind {
                 reason_codes: decision.reason_codes.clone(),
                 policy_id: Some(Arc::clone(&decision.policy_id)),
                 who: Some(Arc::clone(who)),
-                method: Some(message.method.clone()),
+                // What is not in the inventory is the caller's own text: varying it makes no new kind.
+                method: message.definition_hash.map(|_| message.method.clone()),
                 server_id: message.server_id.clone(),
-                tool_name: message.tool_name.clone(),
+                tool_name: message.tool_name.clone().filter(|_| message.definition_hash.is_some()),
             }),
             Ending::Refused { .. } | Ending::Answered { .. } | Ending::Called { .. } => None,
         }
@@ -160,6 +161,12 @@ impl Final {
             }
             if ours.session != theirs.session {
                 ours.session = None;
+            }
+            if ours.method != theirs.method {
+                ours.method.clear();
+            }
+            if ours.tool_name != theirs.tool_name {
+                ours.tool_name = None;
             }
         }
     }

@@ -31,6 +31,7 @@ pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
     for range in values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
+        .filter(|range| !is_refused(range))
     {
         match range
             .split(';')
@@ -48,13 +49,27 @@ pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
     stream
 }
 
+/// `;q=0` says that a form is not acceptable.
+fn is_refused(range: &str) -> bool {
+    let weights = range
+        .split(';')
+        .skip(1)
+        .filter_map(|parameter| parameter.trim().strip_prefix("q="));
+    weights
+        .filter_map(|weight| weight.trim().parse::<f32>().ok())
+        .any(|weight| weight == 0.0)
+}
+
 /// Whether the body is declared as plain JSON, not compressed.
 #[must_use]
 pub fn is_plain_json(headers: &HeaderMap) -> bool {
-    media_type(headers).is_some_and(|kind| kind.eq_ignore_ascii_case(JSON))
+    let one_type = headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_none();
+    one_type
+        && media_type(headers).is_some_and(|kind| kind.eq_ignore_ascii_case(JSON))
         && headers
-            .get(header::CONTENT_ENCODING)
-            .is_none_or(|coding| coding == "identity")
+            .get_all(header::CONTENT_ENCODING)
+            .iter()
+            .all(|coding| coding == "identity")
 }
 
 /// The media type of a body, without parameters.
@@ -79,6 +94,7 @@ mod tests {
             ("text/event-stream;q=1", Some(AnswerForm::EventStream)),
             ("*/*", Some(AnswerForm::Json)),
             ("text/html", None),
+            ("application/json;q=0, text/event-stream", Some(AnswerForm::EventStream)),
         ] {
             assert_eq!(answer_form(&with(header::ACCEPT, accept)), form, "{accept}");
         }

@@ -133,7 +133,7 @@ pub(crate) enum Outcome {
 /// Everything a rule is evaluated against.
 pub(crate) struct Scene {
     pub(crate) request: Request,
-    pub(crate) entities: Entities,
+    pub(crate) entities: Arc<Entities>,
 }
 
 impl Scene {
@@ -141,7 +141,7 @@ impl Scene {
         caller: &Caller,
         resource: cedar_policy::EntityUid,
         context: Context,
-        cast: Entities,
+        cast: Arc<Entities>,
     ) -> Option<Self> {
         let request = Request::new(caller.uid().clone(), CALL.clone(), resource, context, None).ok()?;
         Some(Self {

@@ -2,7 +2,7 @@
 //! some call of it could be allowed or approved, as far as partial evaluation can tell.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cedar_policy::{Context, Entities, Entity, EntityUid};
 use vocabulary::{Risk, ServerId, ToolName};
@@ -29,6 +29,8 @@ pub(crate) struct Standpoint {
     pub(crate) reads: Reads,
     /// Servers and tools that rules name, beside the tool itself.
     pub(crate) named: Box<[Entity]>,
+    /// All entities a rule is evaluated against; built by the first that needs them.
+    pub(crate) cast: OnceLock<Option<Arc<Entities>>>,
     /// Whether the caller may know of the tool.
     pub(crate) view: View,
 }
@@ -47,6 +49,7 @@ impl Standpoint {
             open: Box::default(),
             reads: Reads::default(),
             named: Box::default(),
+            cast: OnceLock::new(),
             view: View::Visible,
         }
     }
@@ -124,6 +127,7 @@ impl Snapshot {
         let slice: Vec<(usize, &Rule)> = slice.collect();
         let mut standpoint = Standpoint {
             named: self.named(&slice, uids),
+            cast: OnceLock::new(),
             ..Standpoint::of_nothing()
         };
         let likeness = Likeness::of(tool);
@@ -189,13 +193,21 @@ impl Snapshot {
         context: Context,
     ) -> Option<Scene> {
         let uids = self.cast().uids(place)?;
+        let entities = standpoint
+            .cast
+            .get_or_init(|| self.entities(caller, standpoint, uids))
+            .clone()?;
+        Scene::new(caller, uids.tool.clone(), context, entities)
+    }
+
+    /// The caller, the tool, its server, and whatever else the rules name.
+    fn entities(&self, caller: &Caller, standpoint: &Standpoint, uids: &ToolUids) -> Option<Arc<Entities>> {
         let [tool, server] = uids.both().map(|uid| self.cast().entity(uid));
         let cast = [tool?, server?, caller.entity.as_ref()?]
             .into_iter()
             .chain(&standpoint.named)
             .cloned();
-        let entities = Entities::from_entities(cast, None).ok()?;
-        Scene::new(caller, uids.tool.clone(), context, entities)
+        Entities::from_entities(cast, None).ok().map(Arc::new)
     }
 }
 

@@ -60,14 +60,10 @@ impl Failure {
     #[must_use]
     pub fn executed(&self) -> Option<bool> {
         match self {
-            Self::Unreachable(_)
-            | Self::Permit
-            | Self::SessionGone
-            | Self::Redirected
-            | Self::Version
-            | Self::EndlessList => Some(false),
-            Self::Status(status) if *status < 500 => Some(false),
+            Self::Unreachable(_) | Self::Permit | Self::SessionGone | Self::Version | Self::EndlessList => Some(false),
+            // Whatever status a server shows, it may have run the tool first.
             Self::Broken(_)
+            | Self::Redirected
             | Self::TimedOut
             | Self::Cancelled
             | Self::Status(_)

@@ -54,8 +54,9 @@ impl Running {
     /// Asks one server once; says whether it answered.
     pub(super) async fn ask(&self, id: &ServerId, line: &Arc<ServerLine>) -> bool {
         match upstream::discover(&line.server).await {
-            Ok(seen) => match self.take_in(id, seen).await {
-                Ok(()) => {
+            Ok(seen) => match self.take_in(id, line, seen).await {
+                Ok(Taken::Replaced) => false,
+                Ok(Taken::InForce) => {
                     *line.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     line.state.send_replace(ServerState::Up);
                     true
@@ -81,13 +82,17 @@ impl Running {
 
     /// Pins what was seen, keeps it, records what changed, and puts it in force: in this order, so
     /// that nothing is listed that is not kept.
-    async fn take_in(&self, id: &ServerId, seen: Discovery) -> anyhow::Result<()> {
+    /// What a line that was replaced meanwhile brings is not taken: it is another server's.
+    async fn take_in(&self, id: &ServerId, line: &Arc<ServerLine>, seen: Discovery) -> anyhow::Result<Taken> {
         let _building = self.building.lock().await;
+        if !self.is_current(id, line) {
+            return Ok(Taken::Replaced);
+        }
         let Some((stored, facts)) = self.with_current(|current| {
             let facts = plan::facts(&current.config).into_iter().find(|facts| facts.id == *id)?;
             Some((current.stored.get(id).cloned(), facts))
         }) else {
-            return Ok(());
+            return Ok(Taken::Replaced);
         };
         let merged = merge(stored, seen, &facts, self.clock.now());
         let (store, keep) = (self.store.clone(), merged.stored.clone());
@@ -95,7 +100,7 @@ impl Running {
         self.record(&merged.events).await?;
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
         self.rebuild();
-        Ok(())
+        Ok(Taken::InForce)
     }
 
     pub(super) async fn record(&self, events: &[InventoryEvent]) -> anyhow::Result<()> {
@@ -106,6 +111,12 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// What became of a discovery.
+enum Taken {
+    InForce,
+    Replaced,
 }
 
 /// What an inventory event says in the log.

@@ -144,30 +144,29 @@ impl Running {
         let before = self.with_current(|current| current.identity.clone());
         let identity =
             plan::identity(&config, &self.public_url, &self.tokens, &self.clock, Some(&before)).map_err(one)?;
-        if let Some((certificate, source)) = self
-            .certificate
-            .as_ref()
-            .zip(plan::tls_source(&config, &config.state.dir.join("tls")))
-        {
+        let mut warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        let lines = self
+            .with_current(|current| lines(&config, Some(current)))
+            .map_err(one)?;
+        // The last step that can fail; a running gateway keeps its state directory.
+        let tls_dir = self.state_dir().join("tls");
+        if let Some((certificate, source)) = self.certificate.as_ref().zip(plan::tls_source(&config, &tls_dir)) {
             certificate.replace(source).map_err(|error| one(error.into()))?;
         }
-        let mut warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
         self.with_current(|current| {
-            let lines = lines(&config, Some(current)).map_err(one)?;
             warnings.extend(needs_restart(&current.config, &config));
-            if current.config.limits != config.limits {
-                current.limiter = policy::Limits::new(&plan::limit_rules(&config.limits));
+            let (old, new) = (&current.config.limits, &config.limits);
+            if old.rate != new.rate || old.concurrency != new.concurrency {
+                current.limiter = policy::Limits::new(&plan::limit_rules(new));
             }
-            for line in lines.values() {
+            let before = std::mem::replace(&mut current.servers, lines);
+            for line in before.values().chain(current.servers.values()) {
                 line.bell.notify_one();
             }
-            current.servers = lines;
             current.identity = Arc::new(identity);
             current.rules = config.policy.rules.clone();
             current.config = Arc::new(config);
-            Ok::<(), Vec<String>>(())
-        })?;
-        self.next_epoch();
+        });
         self.rebuild();
         Ok(warnings)
     }

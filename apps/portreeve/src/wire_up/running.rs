@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
@@ -32,7 +32,6 @@ pub struct Running {
     pub(super) building: tokio::sync::Mutex<()>,
     pub(super) current: Mutex<Current>,
     gateway: OnceLock<Arc<Gateway>>,
-    epoch: AtomicU64,
 }
 
 /// What a reload replaces.
@@ -53,6 +52,9 @@ pub(super) struct ServerLine {
     pub(super) bell: Notify,
     pub(super) asked: AtomicU64,
 }
+
+/// Permits are good while this number stands. A reload takes no permit back: a call that was decided goes on.
+const EPOCH: u64 = 1;
 
 impl Running {
     /// Opens ledger and store and assembles the first town.
@@ -88,7 +90,6 @@ impl Running {
             building: tokio::sync::Mutex::default(),
             current: Mutex::new(current),
             gateway: OnceLock::new(),
-            epoch: AtomicU64::new(1),
         };
         let gateway = Gateway::new(running.assemble(None), ledger).context("no randomness can be had")?;
         let _ = running.gateway.set(gateway);
@@ -127,7 +128,7 @@ impl Running {
             open_tools: plan::open_tools(&current.config),
             limiter: current.limiter.clone(),
             limits: plan::limits(&current.config.limits),
-            epoch: self.epoch.load(Ordering::SeqCst),
+            epoch: EPOCH,
             previous,
         });
         Town::assemble(plan)
@@ -137,11 +138,6 @@ impl Running {
     pub(super) fn rebuild(&self) {
         let town = self.assemble(Some(self.gateway().town()));
         self.gateway().move_to(town);
-    }
-
-    /// Voids permits that were given but not spent.
-    pub(super) fn next_epoch(&self) {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(super) async fn note_start(&self) -> anyhow::Result<()> {
@@ -210,19 +206,22 @@ fn claims(row: &TokenRow) -> BTreeMap<String, vocabulary::ClaimValue> {
 pub(super) fn lines(config: &Config, before: Option<&Current>) -> anyhow::Result<BTreeMap<ServerId, Arc<ServerLine>>> {
     let mut lines = BTreeMap::new();
     for (id, server) in &config.servers {
-        let kept = before.and_then(|before| {
-            let same =
-                before.config.servers.get(id).is_some_and(|old| old == server) && before.config.limits == config.limits;
-            before.servers.get(id).filter(|_| same).cloned()
-        });
-        let line = match kept {
-            Some(line) => line,
-            None => {
+        let known = before.and_then(|before| Some((before, before.servers.get(id)?)));
+        let known = known.filter(|(before, _)| before.config.servers.get(id) == Some(server));
+        let same_caps = |before: &Current| {
+            let (old, new) = (&before.config.limits, &config.limits);
+            old.timeout == new.timeout && old.result == new.result
+        };
+        let line = match known {
+            Some((before, line)) if same_caps(before) => line.clone(),
+            other => {
+                // The same server under other limits has been discovered already.
+                let state = other.map_or(ServerState::Pending, |(_, line)| *line.state.borrow());
                 let settings = plan::server_settings(id, server, &config.limits);
                 let server = upstream::Server::new(settings).with_context(|| format!("server `{id}`"))?;
                 Arc::new(ServerLine {
                     server: Arc::new(server),
-                    state: watch::Sender::new(ServerState::Pending),
+                    state: watch::Sender::new(state),
                     last_failure: Mutex::default(),
                     bell: Notify::new(),
                     asked: AtomicU64::new(0),

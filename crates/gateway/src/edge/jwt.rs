@@ -162,12 +162,12 @@ fn is_id_token(claims: &Map<String, Value>) -> bool {
 /// The subjects of the nested `act` claims, outermost first.
 fn actors(claims: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut next = claims.get("act");
+    let mut next = claims.get("act").and_then(Value::as_object);
     while let Some(actor) = next
         && found.len() < 8
     {
         found.push(actor.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned());
-        next = actor.get("act");
+        next = actor.get("act").and_then(Value::as_object);
     }
     found
 }

@@ -15,17 +15,18 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
+use super::room::{Activity, Room};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// How long calls in flight may take to finish when the gateway stops.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
-const MOST_CONNECTIONS: usize = 10_000;
+/// How often a connection is looked after.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
 const LARGEST_HEAD: usize = 64 * 1024;
 
 /// A bound address, with or without TLS.
@@ -63,12 +64,9 @@ impl Door {
         B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
     {
         let graceful = GracefulShutdown::new();
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let room = Room::default();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let Ok(held) = room.clone().acquire_owned().await else {
-                break;
-            };
             let accepted = tokio::select! {
                 () = &mut stop => break,
                 accepted = self.tcp.accept() => accepted,
@@ -78,10 +76,12 @@ impl Door {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            // No seat: the connection is closed at once, so that others are still heard.
+            let Some(seat) = room.enter(address.ip()) else { continue };
             let (tls, handle, watcher) = (self.tls.clone(), handle.clone(), graceful.watcher());
             tokio::spawn(async move {
                 greet(stream, address, tls, handle, watcher).await;
-                drop(held);
+                drop(seat);
             });
         }
         drop(self.tcp);
@@ -138,13 +138,29 @@ where
         .max_concurrent_streams(128)
         .max_header_list_size(LARGEST_HEAD as u32)
         .keep_alive_interval(Duration::from_secs(30));
+    let activity = Arc::new(Activity::default());
+    let noted = activity.clone();
     let service = service_fn(move |request| {
+        let busy = noted.begin();
         // `handle` is called here, not when it is first polled: a connection may end in between.
         let answer = handle(request, peer.clone());
-        async move { Ok::<_, Infallible>(answer.await) }
+        async move {
+            let answer = answer.await;
+            drop(busy);
+            Ok::<_, Infallible>(answer)
+        }
     });
-    // A connection that breaks is the peer's business; what was asked on it has its own record.
-    let _ = watcher
-        .watch(server.serve_connection(TokioIo::new(stream), service).into_owned())
-        .await;
+    let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
+    let mut conversation = std::pin::pin!(watcher.watch(conversation));
+    loop {
+        tokio::select! {
+            // A connection that breaks is the peer's business; what was asked on it has its own record.
+            _ = &mut conversation => return,
+            () = tokio::time::sleep(LOOK_AFTER) => {
+                if activity.is_over() {
+                    return;
+                }
+            }
+        }
+    }
 }

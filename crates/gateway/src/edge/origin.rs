@@ -19,11 +19,8 @@ impl Doorplate {
         let Some(authority) = addressed_to(uri, headers) else {
             return false;
         };
-        if !self
-            .hosts
-            .iter()
-            .any(|host| host.eq_ignore_ascii_case(host_of(authority)))
-        {
+        let Some(named) = host_of(authority) else { return false };
+        if !self.hosts.iter().any(|host| host.eq_ignore_ascii_case(named)) {
             return false;
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -59,12 +56,23 @@ fn addressed_to<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     }
 }
 
-/// The host of an authority, port and brackets removed.
-fn host_of(authority: &str) -> &str {
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or_default();
-    }
-    authority.split(':').next().unwrap_or_default()
+/// The host of an authority, port and brackets removed; `None` for anything but `host[:port]`.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_once(':').map_or((authority, ""), |(host, _)| {
+            (host, authority.get(host.len()..).unwrap_or_default())
+        }),
+    };
+    let port_is_one = port.is_empty()
+        || port
+            .strip_prefix(':')
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let plain = !host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'));
+    (plain && port_is_one).then_some(host)
 }
 
 #[cfg(test)]
@@ -96,6 +104,10 @@ mod tests {
             (vec!["evil.example"], None),
             (vec!["localhost.evil.example"], None),
             (vec!["localhost", "localhost"], None),
+            (vec!["localhost:1@evil.example"], None),
+            (vec!["[::1]evil.example"], None),
+            (vec!["localhost:evil"], None),
+            (vec!["localhost:"], None),
             (vec!["localhost:8443"], Some("https://localhost:9")),
             (vec!["localhost:8443"], Some("https://evil.example")),
             (vec!["localhost:8443"], Some("null")),

@@ -281,7 +281,7 @@ fn oracle(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) -> (Verd
         .place(&server(server_name), name)
         .expect("in the inventory");
     let uids = snapshot.cast().uids(place).expect("in the cast");
-    let scene = Scene::new(&caller, uids.tool.clone(), context, entities).expect("a request");
+    let scene = Scene::new(&caller, uids.tool.clone(), context, Arc::new(entities)).expect("a request");
     let response = AUTHORIZER.is_authorized(&scene.request, &set, &scene.entities);
 
     let first = |ids: Vec<String>| ids.into_iter().min().map(|id| Arc::from(id.as_str()));

@@ -30,7 +30,7 @@ pub(super) fn scan(bytes: &[u8], guards: &Guards) -> Result<Seen, Breach> {
     }
     let mut open = Brackets::default();
     let mut seen = Seen { is_error: false };
-    let mut values = false;
+    let (mut values, mut said) = (false, false);
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         at += 1;
@@ -55,9 +55,15 @@ pub(super) fn scan(bytes: &[u8], guards: &Guards) -> Result<Seen, Breach> {
             Class::Quote => {
                 let start = at;
                 at = end_of_string(bytes, at)?;
-                if open.depth == 1 && !seen.is_error {
+                if open.depth == 1 {
                     let name = bytes.get(start..at - 1).unwrap_or_default();
-                    seen.is_error = says_is_error(name, bytes.get(at..).unwrap_or_default());
+                    if let Some(is_error) = is_error_member(name, bytes.get(at..).unwrap_or_default()) {
+                        // Said twice, one reader takes the first and another the last.
+                        if std::mem::replace(&mut said, true) {
+                            return Err(Breach::Malformed);
+                        }
+                        seen.is_error = is_error;
+                    }
                 }
             }
             Class::Scalar | Class::Between | Class::Close(_) => {}
@@ -153,18 +159,15 @@ fn end_of_string(bytes: &[u8], mut at: usize) -> Result<usize, Breach> {
     }
 }
 
-/// Whether a string at the top level, and what follows it, is the member `isError` with the value `true`.
-fn says_is_error(name: &[u8], rest: &[u8]) -> bool {
+/// Whether a string at the top level, and what follows it, is the member `isError`, and if so, whether it is true.
+fn is_error_member(name: &[u8], rest: &[u8]) -> Option<bool> {
     const LONGEST_SPELLING: usize = "isError".len() * "\\u0000".len();
     if name.len() > LONGEST_SPELLING {
-        return false;
+        return None;
     }
     let named = name == b"isError" || (name.contains(&b'\\') && decoded(name).as_deref() == Some("isError"));
-    named
-        && rest
-            .trim_ascii_start()
-            .strip_prefix(b":")
-            .is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
+    let value = rest.trim_ascii_start().strip_prefix(b":").filter(|_| named)?;
+    Some(value.trim_ascii_start().starts_with(b"true"))
 }
 
 fn decoded(name: &[u8]) -> Option<String> {

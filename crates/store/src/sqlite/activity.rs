@@ -93,12 +93,22 @@ impl Activity {
         }
     }
 
+    /// On a full disk the index cannot grow; what it holds can still be read.
+    fn catch_up_if_possible(&self) {
+        if let Err(error) = self.catch_up() {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the log's index cannot catch up"
+            );
+        }
+    }
+
     /// The records that pass the filter, after catching up.
     ///
     /// # Errors
     /// When the index or the ledger cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Line>, StoreFault> {
-        self.catch_up()?;
+        self.catch_up_if_possible();
         let (condition, values) = filter.condition();
         let order = match filter.order {
             Order::NewestFirst => "DESC",
@@ -120,7 +130,7 @@ impl Activity {
     /// # Errors
     /// When the index or the ledger cannot be read.
     pub fn show(&self, key: RecordKey) -> Result<Option<Line>, StoreFault> {
-        self.catch_up()?;
+        self.catch_up_if_possible();
         let place = {
             let connection = self.connection();
             let columns = "SELECT seq, segment, offset, length FROM records";
