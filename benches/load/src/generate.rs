@@ -21,6 +21,8 @@ pub(crate) struct Job {
     pub(crate) place: Place,
     /// The process whose CPU time is read.
     pub(crate) process: u32,
+    /// How long what goes on behind a call (records, indexes) may take to be finished and counted.
+    pub(crate) afterwork_ms: u64,
     pub(crate) kilobytes: u32,
     pub(crate) connections: usize,
     pub(crate) calls: u64,
@@ -37,8 +39,6 @@ pub(crate) struct Round {
     pub(crate) p99_us: f64,
 }
 
-/// What goes on behind a call (records, indexes) is given this long to be finished and counted.
-const AFTERWORK: Duration = Duration::from_millis(300);
 /// This part of the calls goes before, uncounted.
 const WARM_UP_SHARE: u64 = 20;
 
@@ -70,15 +70,16 @@ async fn drive(job: Job) -> Result<Round> {
         last: ids.load(Ordering::Relaxed) + calls,
         kilobytes: job.kilobytes,
     };
+    let afterwork = Duration::from_millis(job.afterwork_ms);
     let deadline = Instant::now() + Duration::from_secs(job.seconds);
     workers = work(workers, shift(job.calls / WARM_UP_SHARE + 1), deadline).await?;
     workers.iter_mut().for_each(|worker| worker.took.clear());
-    tokio::time::sleep(AFTERWORK).await;
+    tokio::time::sleep(afterwork).await;
 
     let (before, began) = (cpu::spent_by(job.process)?, Instant::now());
     workers = work(workers, shift(job.calls), deadline).await?;
     let lasted = began.elapsed();
-    tokio::time::sleep(AFTERWORK).await;
+    tokio::time::sleep(afterwork).await;
     let spent = cpu::spent_by(job.process)?.saturating_sub(before);
 
     let mut took: Vec<Duration> = workers.iter().flat_map(|worker| worker.took.iter().copied()).collect();

@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     #[arg(long)]
     portreeve: Option<PathBuf>,
     /// How many times each target is driven
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Calls with a 1 KB result in a round; with a 100 KB result it is a quarter of them
     #[arg(long, default_value_t = 20_000)]
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     /// The longest a round may take, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Fail when a target of the project is missed
+    /// Fail, and keep nothing, when a target of the project is missed or a call has become dearer by a tenth
     #[arg(long)]
     check: bool,
     /// Where the figures are kept as JSON

@@ -15,6 +15,7 @@ pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
     pub(crate) process: u32,
+    pub(crate) afterwork_ms: u64,
 }
 
 /// How to drive it.
@@ -64,6 +65,7 @@ pub(crate) fn drive(targets: &[Target], load: Load) -> Result<Vec<Figures>> {
             let job = Job {
                 place: target.place.clone(),
                 process: target.process,
+                afterwork_ms: target.afterwork_ms,
                 kilobytes,
                 connections,
                 calls,

@@ -53,6 +53,11 @@ impl Figure {
         }
     }
 
+    /// Whether the median is over its target.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.most_us.is_some_and(|most| self.median_us > most)
+    }
+
     /// With the project's target for the median.
     pub(crate) fn at_most(self, microseconds: f64) -> Self {
         Self {
@@ -87,4 +92,23 @@ fn fitting(timed: &mut impl FnMut(u32) -> Duration) -> u32 {
         repeats *= 2;
     }
     repeats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_least_and_the_median_and_knows_its_target() {
+        let figure = Figure::from_rounds("a stage", vec![3.0, 1.0, 2.0]).at_most(2.0);
+        assert_eq!((figure.min_us, figure.median_us), (1.0, 2.0));
+        assert!(!figure.is_missed() && figure.at_most(1.9).is_missed());
+    }
+
+    #[test]
+    fn waiting_does_not_count() {
+        let before = spent(ClockId::ThreadCPUTime);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(spent(ClockId::ThreadCPUTime) - before < Duration::from_millis(10));
+    }
 }

@@ -18,7 +18,7 @@ use crate::answer::Gateway;
 use crate::asked::{Asked, Ended, digest};
 use crate::reply::{DecisionNote, Prepared};
 use crate::session::OpenCall;
-use crate::town::Town;
+use crate::town::{Town, Wanted};
 
 /// A call on its way through the stages.
 struct Call<'a> {
@@ -40,9 +40,8 @@ impl Gateway {
     pub(crate) async fn call(&self, asked: &Asked, request: &Request, open: &OpenCall) -> Ended {
         let name = request.params().text("name");
         let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
-        if let Some((server, _)) = &named {
-            self.await_first_discovery(&asked.who, Some(server)).await;
-        }
+        let wanted = Wanted::Tool(named.as_ref().map(|(server, _)| server));
+        self.await_first_discovery(&asked.who, &wanted).await;
         let call = Call {
             gateway: self,
             asked,

@@ -13,7 +13,7 @@ use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::{Display, ServerState, Town};
+use crate::town::{Display, ServerState, Town, Wanted};
 
 /// Many clients never ask for a second page.
 const PAGE: usize = 1000;
@@ -21,7 +21,8 @@ const PAGE: usize = 1000;
 impl Gateway {
     /// Answers `tools/list`.
     pub(crate) async fn list(&self, asked: &Asked, request: &Request) -> Ended {
-        self.await_first_discovery(&asked.who, asked.route.server()).await;
+        self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
+            .await;
         let town = self.town();
         let shown = Catalogue::of(&town, &asked.who, asked.route.server());
         let Some(start) = self.page_start(request, asked, &shown.hash) else {
@@ -43,11 +44,11 @@ impl Gateway {
         }
     }
 
-    /// Waits for the first discovery of one server, or of all that the principal could use, for a
-    /// bounded time.
-    pub(crate) async fn await_first_discovery(&self, who: &Arc<Principal>, server: Option<&ServerId>) {
+    /// Waits for the first discovery of the servers that what is wanted may come from, for a bounded
+    /// time.
+    pub(crate) async fn await_first_discovery(&self, who: &Arc<Principal>, wanted: &Wanted<'_>) {
         let town = self.town();
-        let mut pending = town.pending(who, server);
+        let mut pending = town.pending(who, wanted);
         if pending.is_empty() {
             return;
         }

@@ -193,21 +193,34 @@ impl Town {
         self.tools.get(id).map(Arc::as_ref)
     }
 
-    /// Servers whose first discovery since the start has not ended, of those that concern a
-    /// request: what it waits for, so that a definition that changed meanwhile is not shown.
-    /// A server the principal could not use is not waited for: the wait would tell of it.
-    pub(crate) fn pending(&self, who: &Arc<Principal>, server: Option<&ServerId>) -> Vec<watch::Receiver<ServerState>> {
-        let concerned: Vec<_> = match server {
-            Some(id) => self.states.get_key_value(id).into_iter().collect(),
-            None => self.states.iter().collect(),
+    /// Servers whose first discovery since the start has not ended, and which a request waits for,
+    /// so that a definition that changed meanwhile is not shown. A server that the principal could
+    /// not use takes as long as one that does not exist.
+    pub(crate) fn pending(&self, who: &Arc<Principal>, wanted: &Wanted<'_>) -> Vec<watch::Receiver<ServerState>> {
+        let pending = || {
+            self.states
+                .iter()
+                .filter(|(_, state)| *state.borrow() == ServerState::Pending)
         };
-        let pending = concerned
-            .into_iter()
-            .filter(|(_, state)| *state.borrow() == ServerState::Pending);
-        let pending =
-            pending.filter(|(id, _)| who.servers.covers(id) && self.policy.could_use(&self.policy.caller(who), id));
-        pending.map(|(_, state)| state.clone()).collect()
+        let usable = |id: &ServerId| who.servers.covers(id) && self.policy.could_use(&self.policy.caller(who), id);
+        let waited_for: Vec<_> = match wanted {
+            Wanted::Tool(_) | Wanted::List(_) if pending().next().is_none() => Vec::new(),
+            Wanted::Tool(Some(id)) | Wanted::List(Some(id)) if usable(id) => {
+                pending().filter(|(pending, _)| pending == id).collect()
+            }
+            Wanted::List(None) => pending().filter(|(id, _)| usable(id)).collect(),
+            Wanted::Tool(_) | Wanted::List(Some(_)) => pending().collect(),
+        };
+        waited_for.into_iter().map(|(_, state)| state.clone()).collect()
     }
+}
+
+/// What a request is about.
+pub(crate) enum Wanted<'a> {
+    /// A tool, of this server if its name tells one.
+    Tool(Option<&'a ServerId>),
+    /// A list, of this server or of all.
+    List(Option<&'a ServerId>),
 }
 
 impl ToolOnDisplay {
