@@ -23,6 +23,7 @@ use crate::reply::{Answer, Prepared, ReplyBody, release_composed};
 use crate::route::Route;
 use crate::session::Sessions;
 use crate::town::Town;
+use crate::unstoppable::Unstoppable;
 
 /// The gateway: the town as it is now, the open sessions, and the ledger.
 pub struct Gateway {
@@ -70,11 +71,10 @@ impl Gateway {
         peer: Peer,
     ) -> impl Future<Output = Response<ReplyBody>> + Send + 'static {
         let at_work = AtWork::begin(&self.at_work);
-        let work = tokio::spawn(async move {
+        Unstoppable::new(async move {
             let _at_work = at_work;
-            self.answer(request, &peer).await
-        });
-        async move { work.await.unwrap_or_else(|_| Answer::broken()).into_response() }
+            self.answer(request, &peer).await.into_response()
+        })
     }
 
     /// How many requests are at work, those whose callers hung up included.

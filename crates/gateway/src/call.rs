@@ -8,7 +8,7 @@ use ledger::{
 };
 use mcp::method::recordable;
 use mcp::{Method, Request, RequestId};
-use policy::{CallFacts, Decision, Grounds, InFlight, KnownTool, NotKnown, OverLimit, Permit};
+use policy::{CallFacts, Caller, Decision, Grounds, InFlight, KnownTool, NotKnown, OverLimit, Permit};
 use screening::arguments::CheckedArguments;
 use screening::result::Withheld;
 use upstream::{CredentialSource, Departure, Dispatched, Failure, SessionKey};
@@ -25,6 +25,7 @@ struct Call<'a> {
     gateway: &'a Gateway,
     asked: &'a Asked,
     town: Arc<Town>,
+    caller: Arc<Caller>,
     id: RequestId,
 }
 
@@ -42,10 +43,12 @@ impl Gateway {
         let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
         let wanted = Wanted::Tool(named.as_ref().map(|(server, _)| server));
         self.await_first_discovery(&asked.who, &wanted).await;
+        let town = self.town();
         let call = Call {
             gateway: self,
             asked,
-            town: self.town(),
+            caller: town.policy.caller(&asked.who),
+            town,
             id: request.id().clone(),
         };
         match call.walk(request, open).await {
@@ -74,14 +77,13 @@ impl Call<'_> {
             return Err(Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply)));
         };
         let named = self.asked.route.tool_named(&name);
-        let caller = self.town.policy.caller(&self.asked.who);
         let nowhere = || NotKnown {
             code: ReasonCode::DenyToolNotFound,
             policy_id: "builtin:default-deny".into(),
             entry: None,
         };
         let found = match &named {
-            Some((server, tool)) => self.town.policy.resolve(&caller, server, tool),
+            Some((server, tool)) => self.town.policy.resolve(&self.caller, server, tool),
             None => Err(nowhere()),
         };
         found.map_err(|missing| {
@@ -171,8 +173,7 @@ impl Call<'_> {
             args_hash: arguments.digest(),
             address: self.asked.arrival.address,
         };
-        let caller = self.town.policy.caller(who);
-        match self.town.policy.decide(&caller, known, &call) {
+        match self.town.policy.decide(&self.caller, known, &call) {
             Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
                 permit,
                 facts: self.verdict(Verdict::Allow, policy_id, vec![code]),

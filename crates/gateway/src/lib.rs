@@ -12,6 +12,7 @@ mod reply;
 mod route;
 mod session;
 mod town;
+mod unstoppable;
 
 pub use answer::Gateway;
 pub use edge::authenticate::Identified;

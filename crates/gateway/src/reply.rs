@@ -4,8 +4,7 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use ledger::{LedgerDown, Receipt, Verdict};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{RequestId, compose};
@@ -13,7 +12,7 @@ use screening::result::ScreenedResult;
 use vocabulary::{ReasonCode, ReceiptId};
 
 /// What hyper sends.
-pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub(crate) type ReplyBody = Full<Bytes>;
 
 /// An answer that may leave.
 ///
@@ -304,11 +303,6 @@ impl Answer {
         Self::json(StatusCode::OK, json.into())
     }
 
-    /// The gateway broke; nothing was released.
-    pub(crate) fn broken() -> Self {
-        Self::probe(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
-    }
-
     fn json(status: StatusCode, body: Bytes) -> Self {
         let mut response = Response::new(full(body));
         *response.status_mut() = status;
@@ -343,5 +337,5 @@ impl Answer {
 }
 
 fn full(body: Bytes) -> ReplyBody {
-    Full::new(body).boxed_unsync()
+    Full::new(body)
 }
