@@ -118,14 +118,15 @@ impl StateActivity {
         Self(Arc::new(index))
     }
 
-    /// Keeps the index close behind the log, so that no listing has to catch up with much.
+    /// Keeps the index behind the log, a batch a second: under load the calls come first, and a
+    /// listing catches up with the rest.
     pub(super) fn follow(&self) {
         let index = Arc::downgrade(&self.0);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let Some(index) = index.upgrade() else { return };
-                match tokio::task::spawn_blocking(move || index.catch_up()).await {
+                match tokio::task::spawn_blocking(move || index.advance()).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => {
                         tracing::warn!(error = &error as &dyn std::error::Error, "the log's index fell behind");

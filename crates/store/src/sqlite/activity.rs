@@ -93,6 +93,14 @@ impl Activity {
         }
     }
 
+    /// Takes in one batch of what the ledger has written: for those who follow the log without being in a hurry.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read or the index cannot be written.
+    pub fn advance(&self) -> Result<usize, StoreFault> {
+        add_batch(&mut self.connection(), &self.reader)
+    }
+
     /// On a full disk the index cannot grow; what it holds can still be read.
     fn catch_up_if_possible(&self) {
         if let Err(error) = self.catch_up() {
