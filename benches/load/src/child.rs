@@ -1,18 +1,27 @@
-//! Processes a run starts: parts of this rig, and the gateway. They end with the run.
+//! Processes a run starts: parts of this rig, and the gateway. They end with the run, also when it is
+//! told to end early.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A process that is killed when it is no longer needed.
 pub(crate) struct Started(Child);
 
 impl Started {
+    fn new(child: Child) -> Self {
+        running().insert(child.id());
+        Self(child)
+    }
+
     /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
@@ -20,11 +29,7 @@ impl Started {
 
     /// Asks it to end and waits until it has.
     pub(crate) fn stop(mut self) -> Result<()> {
-        let process = i32::try_from(self.0.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .context("no process id")?;
-        kill_process(process, Signal::TERM)?;
+        kill_process(pid(self.0.id()).context("no process id")?, Signal::TERM)?;
         let asked = Instant::now();
         while self.0.try_wait()?.is_none() {
             ensure!(
@@ -46,7 +51,36 @@ impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        running().remove(&self.0.id());
     }
+}
+
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pid(process: u32) -> Option<Pid> {
+    i32::try_from(process).ok().and_then(Pid::from_raw)
+}
+
+/// From now on, being told to end kills what was started; the run then fails, and cleans up, by itself.
+pub(crate) fn end_early_when_told() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut asked, mut interrupted) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! { _ = asked.recv() => {}, _ = interrupted.recv() => {} }
+        });
+        for process in running().iter().filter_map(|process| pid(*process)) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    });
+    Ok(())
 }
 
 /// Starts a serving part of this rig; gives the address it says it serves at.
@@ -58,7 +92,7 @@ pub(crate) fn start_part(arguments: &[&str]) -> Result<(Started, String)> {
         .stdout(Stdio::piped())
         .spawn()?;
     let output = child.stdout.take().context("no output to read")?;
-    let started = Started(child);
+    let started = Started::new(child);
     let mut url = String::new();
     BufReader::new(output).read_line(&mut url)?;
     ensure!(!url.trim().is_empty(), "`{}` did not start", arguments.join(" "));
@@ -92,7 +126,7 @@ pub(crate) fn start(program: &Path, arguments: &[&str], log: &Path) -> Result<St
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);
-    Ok(Started(command.spawn().with_context(|| {
+    Ok(Started::new(command.spawn().with_context(|| {
         format!("`{}` cannot be started", program.display())
     })?))
 }

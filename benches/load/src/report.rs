@@ -62,6 +62,7 @@ struct Memory {
 
 /// Runs everything. Figures that missed a target are not kept when targets are checked.
 pub(crate) fn run(plan: &Plan) -> Result<ExitCode> {
+    child::end_early_when_told()?;
     let scratch = Scratch::new()?;
     let run = measure(plan, &scratch.0)?;
     print(&run)?;

@@ -1,5 +1,6 @@
-//! Drives the targets in turn, A B C A B C, so that whatever else the machine does falls on all of
-//! them alike, and compares each with `bare` within the same round.
+//! Drives the targets in turn, A B C, B C A, C A B, so that whatever else the machine does, and what
+//! each leaves behind for the next, falls on all of them alike; compares each with `bare` within the
+//! same round.
 
 use std::io::Write;
 
@@ -54,7 +55,9 @@ impl Figures {
 pub(crate) fn drive(targets: &[Target], load: Load) -> Result<Vec<Figures>> {
     let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); targets.len()];
     for number in 1..=load.rounds {
-        for (target, kept) in targets.iter().zip(&mut rounds) {
+        let mut order: Vec<_> = targets.iter().zip(&mut rounds).collect();
+        order.rotate_left((number - 1) % targets.len().max(1));
+        for (target, kept) in order {
             let Load {
                 calls,
                 connections,
