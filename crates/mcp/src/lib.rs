@@ -6,9 +6,11 @@ pub mod compose;
 pub mod envelope;
 pub mod http;
 pub mod id;
+pub mod members;
 pub mod method;
 pub mod server;
 pub mod span;
+pub mod splice;
 pub mod sse;
 pub mod version;
 
