@@ -4,6 +4,7 @@
 
 pub mod compose;
 pub mod envelope;
+pub mod headers;
 pub mod http;
 pub mod id;
 pub mod members;

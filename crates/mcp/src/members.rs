@@ -110,6 +110,11 @@ fn names_one_twice(list: &[Member<'_>]) -> bool {
         .any(|pair| matches!(pair, [one, other] if one == other))
 }
 
+/// Whether a raw value is an object.
+pub(crate) fn is_object(raw: &[u8]) -> bool {
+    raw.trim_ascii_start().starts_with(b"{")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
