@@ -9,6 +9,7 @@ pub mod http;
 pub mod id;
 pub mod members;
 pub mod method;
+pub mod mrtr;
 pub mod server;
 pub mod span;
 pub mod splice;
