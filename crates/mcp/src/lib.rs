@@ -2,6 +2,7 @@
 //! parts of a message lie, keeps the bytes as they came, and writes envelopes around raw spans.
 //! Nothing is decoded before somebody must judge it.
 
+pub mod capabilities;
 pub mod compose;
 pub mod envelope;
 pub mod headers;
@@ -14,6 +15,7 @@ pub mod server;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod translate;
 pub mod version;
 
 pub use envelope::{Malformed, Message, Notification, Params, Request};
