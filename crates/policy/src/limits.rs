@@ -81,6 +81,14 @@ impl Limits {
     pub fn admit(&self, who: &Principal, tool: &ToolId) -> Result<InFlight, OverLimit> {
         self.0.admit(who, tool)
     }
+
+    /// Counts a request in that is not a call of a tool: what counts by tool does not count it.
+    ///
+    /// # Errors
+    /// When a limit is reached; a request that is refused takes no room.
+    pub fn admit_request(&self, who: &Principal, server: &ServerId) -> Result<InFlight, OverLimit> {
+        self.0.admit_request(who, server)
+    }
 }
 
 /// Issuer and subject: the same subject of two issuers is two principals.
@@ -127,23 +135,29 @@ impl<C: Clock + Clone> Counters<C> {
         }
     }
 
+    /// The principal's own limits before the tool's rate, so that one who calls too much does not use
+    /// up what others share.
     fn admit(&self, who: &Principal, tool: &ToolId) -> Result<InFlight, OverLimit> {
+        let in_flight = self.admit_request(who, &tool.server)?;
+        self.by_tool.iter().try_for_each(|bucket| self.spend(bucket, tool))?;
+        Ok(in_flight)
+    }
+
+    fn admit_request(&self, who: &Principal, server: &ServerId) -> Result<InFlight, OverLimit> {
         self.sweep_now_and_then();
         let principal = PrincipalKey(who.issuer.as_str().into(), who.sub.as_str().into());
-        // Seats first: they are given back if a rate refuses. The principal's own rate before the
-        // tool's, so that one who calls too much does not use up what others share.
+        // Seats first: they are given back if a rate refuses.
         let full = OverLimit {
             code: ReasonCode::DenyConcurrency,
             retry_after: None,
         };
         let in_flight = InFlight {
             _principal: Seats::take(&self.principals, principal.clone()).ok_or(full)?,
-            _server: Seats::take(&self.servers, tool.server.clone()).ok_or(full)?,
+            _server: Seats::take(&self.servers, server.clone()).ok_or(full)?,
         };
         self.by_principal
             .iter()
             .try_for_each(|bucket| self.spend(bucket, &principal))?;
-        self.by_tool.iter().try_for_each(|bucket| self.spend(bucket, tool))?;
         Ok(in_flight)
     }
 

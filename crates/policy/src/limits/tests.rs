@@ -149,3 +149,31 @@ fn callers_of_long_ago_are_forgotten() {
     }
     assert_eq!(counters.by_principal[0].len(), 1);
 }
+
+#[test]
+fn a_request_that_is_no_call_counts_by_principal_and_server_and_by_no_tool() {
+    let rates = vec![rate(RateKey::Principal, 3, 60), rate(RateKey::Tool, 1, 60)];
+    let (counters, _) = counters(rates, 2, 2);
+    let (ann, bob, files) = (agent("ann"), agent("bob"), server("files"));
+    assert_eq!(code(counters.admit(&ann, &tool("read"))), None);
+    assert_eq!(code(counters.admit_request(&ann, &files)), None);
+    assert_eq!(code(counters.admit_request(&ann, &files)), None);
+    assert_eq!(
+        code(counters.admit_request(&ann, &files)),
+        Some(ReasonCode::DenyRateLimit)
+    );
+    let running = [
+        counters.admit_request(&bob, &files).expect("room"),
+        counters.admit_request(&bob, &files).expect("room"),
+    ];
+    assert_eq!(
+        code(counters.admit_request(&bob, &server("web"))),
+        Some(ReasonCode::DenyConcurrency)
+    );
+    assert_eq!(
+        code(counters.admit_request(&agent("eve"), &files)),
+        Some(ReasonCode::DenyConcurrency)
+    );
+    drop(running);
+    assert_eq!(code(counters.admit_request(&agent("eve"), &files)), None);
+}
