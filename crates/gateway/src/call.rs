@@ -224,7 +224,7 @@ impl Call<'_> {
             facts: decision,
             _in_flight,
         } = decided;
-        let id = permit.tool().id.server.clone();
+        let id = permit.target().server().clone();
         let Some(server) = self.town.server(&id) else {
             return Ok(self.failed(facts, decision, None, &Failure::SessionGone));
         };

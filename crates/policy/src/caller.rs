@@ -5,9 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use cedar_policy::{ActionConstraint, Context, Entity, EntityUid, PrincipalConstraint, ResourceConstraint};
+use cedar_policy::{
+    ActionConstraint, Context, Entity, EntityTypeName, EntityUid, PrincipalConstraint, ResourceConstraint,
+};
 use vocabulary::Principal;
 
+use crate::access::reach::Reaches;
 use crate::context;
 use crate::entities::{CALL, Likeness, ToolUids, group_uids, principal_entity, principal_uid, tool_type};
 use crate::rules::{ResourceUse, Rule, Rules};
@@ -23,6 +26,7 @@ pub struct Caller {
     slices: Slices,
     foreseen: Mutex<HashMap<(usize, Option<Likeness>), Foresight>>,
     pub(crate) standpoints: Box<[OnceLock<Arc<Standpoint>>]>,
+    pub(crate) reaches: Reaches,
     pub(crate) snapshot: Arc<()>,
 }
 
@@ -37,7 +41,7 @@ impl fmt::Debug for Caller {
 impl Caller {
     pub(crate) fn new(principal: &Arc<Principal>, rules: &Rules, tools: usize, snapshot: Arc<()>) -> Self {
         let uid = principal_uid(principal);
-        let slices = Slices::new(rules, &uid, &group_uids(principal));
+        let slices = Slices::new(rules, &uid, &group_uids(principal), (&CALL, tool_type()));
         Self {
             principal: principal.clone(),
             entity: principal_entity(principal),
@@ -45,6 +49,7 @@ impl Caller {
             slices,
             foreseen: Mutex::default(),
             standpoints: (0..tools).map(|_| OnceLock::new()).collect(),
+            reaches: Reaches::default(),
             snapshot,
             uid,
         }
@@ -83,42 +88,54 @@ impl Caller {
 
     /// The rules whose whole scope fits a call of this tool by this caller, in order of id.
     pub(crate) fn slice(&self, tool: &ToolUids) -> Vec<usize> {
-        let named = tool
-            .both()
-            .into_iter()
-            .filter_map(|uid| self.slices.below.get(uid))
-            .flatten();
-        let mut slice: Vec<usize> = self.slices.anywhere.iter().chain(named).copied().collect();
-        slice.sort_unstable();
-        slice
+        self.slices.fitting(tool.both())
     }
 }
 
-/// The rules that fit a principal, by what their resource has to be or be in.
+/// The rules that fit a principal, an action and a kind of resource, by what the resource has to be
+/// or be in.
 #[derive(Default)]
-struct Slices {
+pub(crate) struct Slices {
     anywhere: Vec<usize>,
     below: HashMap<EntityUid, Vec<usize>>,
 }
 
 impl Slices {
-    fn new(rules: &Rules, who: &EntityUid, groups: &HashSet<EntityUid>) -> Self {
+    pub(crate) fn new(
+        rules: &Rules,
+        who: &EntityUid,
+        groups: &HashSet<EntityUid>,
+        (action, wanted): (&EntityUid, &EntityTypeName),
+    ) -> Self {
         let mut slices = Self::default();
         for (index, rule) in rules
             .iter()
-            .filter(|(_, rule)| concerns_calls(rule) && concerns(rule, who, groups))
+            .filter(|(_, rule)| concerns_action(rule, action) && concerns(rule, who, groups))
         {
             match &rule.resource {
                 ResourceConstraint::Any => slices.anywhere.push(index),
-                ResourceConstraint::Is(kind) if kind == tool_type() => slices.anywhere.push(index),
-                ResourceConstraint::Eq(uid) if uid.type_name() == tool_type() => slices.put_below(uid, index),
-                ResourceConstraint::IsIn(kind, uid) if kind == tool_type() => slices.put_below(uid, index),
+                ResourceConstraint::Is(kind) if kind == wanted => slices.anywhere.push(index),
+                ResourceConstraint::Eq(uid) if uid.type_name() == wanted => slices.put_below(uid, index),
+                ResourceConstraint::IsIn(kind, uid) if kind == wanted => slices.put_below(uid, index),
                 ResourceConstraint::In(uid) => slices.put_below(uid, index),
-                // The scope asks for something that is no tool.
+                // The scope asks for something of another kind.
                 ResourceConstraint::Is(_) | ResourceConstraint::Eq(_) | ResourceConstraint::IsIn(..) => {}
             }
         }
         slices
+    }
+
+    /// The rules whose scope fits a resource that is or is in all of these, in order of id.
+    pub(crate) fn fitting<'u>(&self, uids: impl IntoIterator<Item = &'u EntityUid>) -> Vec<usize> {
+        let named = uids.into_iter().flat_map(|uid| self.naming(uid));
+        let mut slice: Vec<usize> = self.anywhere.iter().chain(named).copied().collect();
+        slice.sort_unstable();
+        slice
+    }
+
+    /// The rules that ask for this one resource, or for what is in it.
+    pub(crate) fn naming(&self, uid: &EntityUid) -> &[usize] {
+        self.below.get(uid).map_or(&[], Vec::as_slice)
     }
 
     fn put_below(&mut self, uid: &EntityUid, index: usize) {
@@ -126,11 +143,11 @@ impl Slices {
     }
 }
 
-fn concerns_calls(rule: &Rule) -> bool {
+fn concerns_action(rule: &Rule, action: &EntityUid) -> bool {
     match &rule.action {
         ActionConstraint::Any => true,
-        ActionConstraint::Eq(uid) => *uid == *CALL,
-        ActionConstraint::In(uids) => uids.contains(&CALL),
+        ActionConstraint::Eq(uid) => uid == action,
+        ActionConstraint::In(uids) => uids.contains(action),
     }
 }
 

@@ -9,10 +9,10 @@ use vocabulary::{Authn, Digest};
 
 use crate::rules::{ArgumentsRead, Reads};
 
-/// What a decision may know of the call itself.
+/// What a decision may know of the call, or of another request, itself.
 #[derive(Clone, Copy, Debug)]
 pub struct CallFacts<'a> {
-    /// The checked arguments; an empty object where the call has none.
+    /// The checked arguments, an empty object where there are none; `context.args`.
     pub arguments: &'a Value<'a>,
     /// The digest of their canonical form, to which a permit is bound.
     pub args_hash: Digest,

@@ -4,18 +4,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
-use cedar_policy::{Authorizer, Context, Entities, Request};
+use cedar_policy::{Authorizer, Context, Entities, EntityUid, Request};
 use vocabulary::ReasonCode;
 
+use crate::access::Target;
 use crate::caller::Caller;
 use crate::context::{self, CallFacts};
-use crate::entities::CALL;
+use crate::entities::{CALL, CALL_METHOD};
 use crate::inventory::snapshot::{KnownTool, Snapshot};
 use crate::permit::Permit;
-use crate::rules::{Rule, RuleEffect, Rules};
+use crate::rules::{Reads, Rule, RuleEffect, Rules};
 use crate::visible::Standpoint;
 
-/// The answer to one call.
+/// The answer to one request.
 #[derive(Debug)]
 pub enum Decision {
     /// It may be made, once.
@@ -73,7 +74,7 @@ impl Snapshot {
     #[must_use]
     pub fn decide(&self, caller: &Caller, tool: KnownTool, call: &CallFacts<'_>) -> Decision {
         // A tool that was resolved elsewhere or for somebody else proves nothing here.
-        let caller = match self.own(caller, &tool) {
+        let caller = match self.own(caller, tool.provenance()) {
             Ok(caller) => caller,
             Err(grounds) => return Decision::Deny(grounds),
         };
@@ -83,12 +84,8 @@ impl Snapshot {
             .verdict(self.rules());
         match verdict {
             Verdict::Allow => {
-                let permit = Permit::grant(
-                    caller.principal().clone(),
-                    tool.entry().clone(),
-                    call.args_hash,
-                    self.epoch(),
-                );
+                let request = (CALL_METHOD.into(), Target::Tool(tool.entry().clone()));
+                let permit = Permit::grant(caller.principal().clone(), request, call.args_hash, self.epoch());
                 Decision::Allow(permit, grounds)
             }
             Verdict::RequireApproval => Decision::RequireApproval(grounds),
@@ -104,22 +101,43 @@ impl Snapshot {
         place: usize,
         call: &CallFacts<'_>,
     ) -> Findings {
-        let mut findings = standpoint.settled;
-        if standpoint.open.is_empty() {
+        let open = Open {
+            settled: standpoint.settled,
+            rules: &standpoint.open,
+            reads: &standpoint.reads,
+        };
+        self.judge_open(caller, &open, call, |context| {
+            self.scene(caller, standpoint, place, context)
+        })
+    }
+
+    /// Evaluates the open rules in the scene that the request's context gives; without one they fail.
+    pub(crate) fn judge_open(
+        &self,
+        caller: &Caller,
+        open: &Open<'_>,
+        call: &CallFacts<'_>,
+        scene: impl FnOnce(Context) -> Option<Scene>,
+    ) -> Findings {
+        let mut findings = open.settled;
+        if open.rules.is_empty() {
             return findings;
         }
-        let scene = context::of_call(call, caller.principal().authn, &standpoint.reads)
-            .and_then(|context| self.scene(caller, standpoint, place, context));
-        for (index, rule) in standpoint
-            .open
-            .iter()
-            .filter_map(|index| Some((*index, self.rules().rule(*index)?)))
-        {
+        let scene = context::of_call(call, caller.principal().authn, open.reads).and_then(scene);
+        let rules = open.rules.iter();
+        for (index, rule) in rules.filter_map(|index| Some((*index, self.rules().rule(*index)?))) {
             let outcome = scene.as_ref().map_or(Outcome::Failed, |scene| scene.evaluate(rule));
             findings.note(index, rule.effect, outcome);
         }
         findings
     }
+}
+
+/// What is left to decide when the request is known.
+pub(crate) struct Open<'a> {
+    pub(crate) settled: Findings,
+    pub(crate) rules: &'a [usize],
+    pub(crate) reads: &'a Reads,
 }
 
 /// What evaluating one rule came to.
@@ -137,13 +155,17 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn new(
+    pub(crate) fn new(caller: &Caller, resource: EntityUid, context: Context, cast: Arc<Entities>) -> Option<Self> {
+        Self::of_action(caller, (CALL.clone(), resource), context, cast)
+    }
+
+    pub(crate) fn of_action(
         caller: &Caller,
-        resource: cedar_policy::EntityUid,
+        (action, resource): (EntityUid, EntityUid),
         context: Context,
         cast: Arc<Entities>,
     ) -> Option<Self> {
-        let request = Request::new(caller.uid().clone(), CALL.clone(), resource, context, None).ok()?;
+        let request = Request::new(caller.uid().clone(), action, resource, context, None).ok()?;
         Some(Self {
             request,
             entities: cast,

@@ -1,4 +1,5 @@
-//! Principals, tools and servers as Cedar sees them: product names, exactly those attributes.
+//! Principals, servers and what servers offer as Cedar sees them: product names, exactly those
+//! attributes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
@@ -7,13 +8,23 @@ use std::sync::LazyLock;
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
 use vocabulary::{ActorType, ClaimValue, Hints, Principal, Risk, ServerId, ToolId, Trust};
 
+use crate::access::methods::Kind;
 use crate::inventory::entry::ToolEntry;
 use crate::inventory::{Inventory, ServerEntry};
+use crate::rules::Rules;
 
 /// The action of a tool call.
-pub(crate) static CALL: LazyLock<EntityUid> = LazyLock::new(|| uid(&TYPES.action, "tools/call"));
+pub(crate) static CALL: LazyLock<EntityUid> = LazyLock::new(|| action_uid(CALL_METHOD));
 
-/// The entity of every server and tool.
+/// The method of a tool call.
+pub(crate) const CALL_METHOD: &str = "tools/call";
+
+/// The action of a method.
+pub(crate) fn action_uid(method: &str) -> EntityUid {
+    uid(&TYPES.action, method)
+}
+
+/// The entity of every server and tool, and of the resources and prompts that rules name.
 pub(crate) struct Cast {
     entities: HashMap<EntityUid, Entity>,
     tools: Vec<ToolUids>,
@@ -40,10 +51,13 @@ impl ToolUids {
 
 impl Cast {
     /// An entity that could not be built is left out, and no rule about it can then be evaluated.
-    pub(crate) fn of_inventory(inventory: &Inventory) -> Self {
+    pub(crate) fn new(inventory: &Inventory, rules: &Rules) -> Self {
         let servers = inventory.servers().map(server_entity);
         let tools = inventory.tools().iter().map(|tool| tool_entity(tool));
-        let built = servers.chain(tools).flatten();
+        // Nobody lists resources and prompts for us: those of a configured server exist by being named.
+        let named = rules.iter().flat_map(|(_, rule)| &rule.named);
+        let named = named.filter_map(|uid| offered_entity(uid, offering(uid, inventory)?));
+        let built = servers.chain(tools).flatten().chain(named);
         Self {
             entities: built.map(|entity| (entity.uid(), entity)).collect(),
             tools: inventory.tools().iter().map(|tool| ToolUids::of(&tool.id)).collect(),
@@ -70,12 +84,26 @@ fn tool_uid(id: &ToolId) -> EntityUid {
     uid(&TYPES.tool, &id.to_string())
 }
 
-fn server_uid(id: &ServerId) -> EntityUid {
+/// What a server offers, called by its own name for it.
+pub(crate) fn offered_uid(kind: Kind, server: &ServerId, name: &str) -> EntityUid {
+    uid(kind_type(kind), &format!("{server}/{name}"))
+}
+
+pub(crate) fn server_uid(id: &ServerId) -> EntityUid {
     uid(&TYPES.server, id.as_str())
 }
 
 pub(crate) fn tool_type() -> &'static EntityTypeName {
     &TYPES.tool
+}
+
+pub(crate) fn kind_type(kind: Kind) -> &'static EntityTypeName {
+    match kind {
+        Kind::Tool => &TYPES.tool,
+        Kind::Resource => &TYPES.resource,
+        Kind::Prompt => &TYPES.prompt,
+        Kind::Server => &TYPES.server,
+    }
 }
 
 pub(crate) fn principal_uid(who: &Principal) -> EntityUid {
@@ -158,6 +186,22 @@ fn server_entity(server: &ServerEntry) -> Option<Entity> {
     Entity::new(server_uid(&server.id), place_attributes(server.trust), HashSet::new()).ok()
 }
 
+/// A resource or a prompt: of its own it has a name and nothing else.
+pub(crate) fn offered_entity(uid: &EntityUid, server: &ServerEntry) -> Option<Entity> {
+    let parents = HashSet::from([server_uid(&server.id)]);
+    Entity::new(uid.clone(), place_attributes(server.trust), parents).ok()
+}
+
+/// The configured server whose resource or prompt this is.
+fn offering<'i>(uid: &EntityUid, inventory: &'i Inventory) -> Option<&'i ServerEntry> {
+    let kind = uid.type_name();
+    if *kind != TYPES.resource && *kind != TYPES.prompt {
+        return None;
+    }
+    let (server, _) = uid.id().unescaped().split_once('/')?;
+    inventory.server(&ServerId::parse(server).ok()?)
+}
+
 fn place_attributes(trust: Trust) -> HashMap<String, RestrictedExpression> {
     // No server runs in our sandbox yet: remote ones have no tier.
     let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
@@ -177,6 +221,8 @@ struct Types {
     system: EntityTypeName,
     group: EntityTypeName,
     tool: EntityTypeName,
+    resource: EntityTypeName,
+    prompt: EntityTypeName,
     server: EntityTypeName,
     action: EntityTypeName,
 }
@@ -193,6 +239,8 @@ static TYPES: LazyLock<Types> = LazyLock::new(|| {
         system: named("System"),
         group: named("Group"),
         tool: named("Tool"),
+        resource: named("Resource"),
+        prompt: named("Prompt"),
         server: named("Server"),
         action: named("Action"),
     }

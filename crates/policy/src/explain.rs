@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use vocabulary::{Principal, ServerId};
 
+use crate::access::Target;
 use crate::context::{self, CallFacts};
-use crate::decide::{AUTHORIZER, Findings, Grounds, Outcome, Verdict};
+use crate::decide::{AUTHORIZER, Findings, Grounds, Outcome, Scene, Verdict};
 use crate::inventory::snapshot::{NotKnown, Snapshot};
 use crate::rules::{Condition, Reads, RuleEffect};
 
@@ -16,7 +17,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// Why.
     pub grounds: Grounds,
-    /// Whether the principal can see the tool; if not, the answer is `Unknown tool`.
+    /// Whether the principal can see the tool or target; if not, the answer is that of an unknown one.
     pub visibility: Result<(), NotKnown>,
     /// The policies whose scope fits the call, in order of id.
     pub policies: Vec<PolicyFinding>,
@@ -52,22 +53,40 @@ impl Snapshot {
         let visibility = self.resolve(&caller, server, tool).map(drop);
         let place = self.inventory().place(server, tool);
         let Some((place, uids)) = place.and_then(|place| Some((place, self.cast().uids(place)?))) else {
-            let (verdict, grounds) = Findings::default().verdict(self.rules());
-            return Explanation {
-                verdict,
-                grounds,
-                visibility,
-                policies: Vec::new(),
-            };
+            return self.account(visibility, &[], None);
         };
         let standpoint = self.standpoint(&caller, place);
         let scene = context::of_call(call, who.authn, &Reads::everything())
             .and_then(|context| self.scene(&caller, &standpoint, place, context));
+        self.account(visibility, &caller.slice(uids), scene.as_ref())
+    }
+
+    /// Explains any other request without permitting it.
+    #[must_use]
+    pub fn explain_target(
+        &self,
+        who: &Arc<Principal>,
+        action: &str,
+        target: &Target,
+        call: &CallFacts<'_>,
+    ) -> Explanation {
+        let caller = self.caller(who);
+        let visibility = self.resolve_target(&caller, action, target).map(drop);
+        let Some(target) = self.locate(target).ok().filter(|target| target.suits(action)) else {
+            return self.account(visibility, &[], None);
+        };
+        let case = self.case(&caller, action, &target);
+        let scene = context::of_call(call, who.authn, &Reads::everything())
+            .and_then(|context| self.scene_of(&caller, &case, &target, context));
+        self.account(visibility, &case.slice(), scene.as_ref())
+    }
+
+    fn account(&self, visibility: Result<(), NotKnown>, slice: &[usize], scene: Option<&Scene>) -> Explanation {
         let mut findings = Findings::default();
         let mut policies = Vec::new();
-        for index in caller.slice(uids) {
+        for index in slice.iter().copied() {
             let Some(rule) = self.rules().rule(index) else { continue };
-            let outcome = match (&rule.condition, &scene) {
+            let outcome = match (&rule.condition, scene) {
                 (Condition::None, _) => Outcome::Satisfied,
                 (Condition::ContextFree | Condition::Contextual(_), Some(scene)) => scene.evaluate(rule),
                 (Condition::ContextFree | Condition::Contextual(_), None) => Outcome::Failed,
@@ -76,7 +95,7 @@ impl Snapshot {
             let finding = match outcome {
                 Outcome::Satisfied => Finding::Satisfied,
                 Outcome::NotSatisfied => Finding::NotSatisfied,
-                Outcome::Failed => Finding::Failed(scene.as_ref().map_or_else(String::new, |scene| {
+                Outcome::Failed => Finding::Failed(scene.map_or_else(String::new, |scene| {
                     let response = AUTHORIZER.is_authorized(&scene.request, &rule.set, &scene.entities);
                     response
                         .diagnostics()

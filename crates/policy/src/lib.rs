@@ -1,7 +1,9 @@
 //! Knows what exists and decides who may use it. Everything in here is pure: discoveries and
 //! policy texts come in, entries, lists and decisions go out. A [`KnownTool`] is made only by
-//! [`Snapshot::resolve`], a [`Permit`] only by [`Snapshot::decide`].
+//! [`Snapshot::resolve`], a [`KnownTarget`] only by [`Snapshot::resolve_target`], a [`Permit`] only by
+//! [`Snapshot::decide`] and [`Snapshot::decide_target`].
 
+mod access;
 mod caller;
 mod context;
 mod decide;
@@ -14,6 +16,7 @@ mod proof;
 mod rules;
 mod visible;
 
+pub use access::{KnownTarget, Target};
 pub use caller::Caller;
 pub use context::CallFacts;
 pub use decide::{Decision, Grounds, Verdict};

@@ -1,28 +1,33 @@
-//! The evidence that a call was permitted, spent when the call is made.
+//! The evidence that a request was permitted, spent when the request is made.
 
 use std::sync::Arc;
 
 use vocabulary::{Digest, Principal};
 
+use crate::access::Target;
 use crate::inventory::entry::ToolEntry;
 
-/// One call that policy allowed: this principal, this tool, these arguments, in this epoch.
+/// One request that policy allowed: this principal, this method, this target, these arguments, in this
+/// epoch.
 ///
-/// Only [`crate::Snapshot::decide`] makes one; it cannot be copied, and spending it takes it away.
+/// Only [`crate::Snapshot::decide`] and [`crate::Snapshot::decide_target`] make one; it cannot be
+/// copied, and spending it takes it away.
 #[derive(Debug)]
 #[must_use = "a permit that is not spent allows nothing"]
 pub struct Permit {
     principal: Arc<Principal>,
-    tool: Arc<ToolEntry>,
+    action: Arc<str>,
+    target: Target,
     arguments: Digest,
     epoch: u64,
 }
 
-/// A permit that was spent on the call it was made for.
+/// A permit that was spent. What may be sent is its method to its target, and nothing else.
 #[derive(Debug)]
 pub struct SpentPermit {
     principal: Arc<Principal>,
-    tool: Arc<ToolEntry>,
+    action: Arc<str>,
+    target: Target,
 }
 
 /// Why a permit was not honoured. It is gone all the same.
@@ -37,17 +42,23 @@ pub enum PermitFault {
 }
 
 impl Permit {
-    /// INVARIANT: called by `decide` alone, after the rules allowed exactly this call.
-    pub(crate) fn grant(principal: Arc<Principal>, tool: Arc<ToolEntry>, arguments: Digest, epoch: u64) -> Self {
+    /// INVARIANT: called by `decide` and `decide_target` alone, after the rules allowed exactly this request.
+    pub(crate) fn grant(
+        principal: Arc<Principal>,
+        (action, target): (Arc<str>, Target),
+        arguments: Digest,
+        epoch: u64,
+    ) -> Self {
         Self {
             principal,
-            tool,
+            action,
+            target,
             arguments,
             epoch,
         }
     }
 
-    /// Spends the permit on a call with these arguments, now.
+    /// Spends the permit on a request with these arguments, now.
     ///
     /// # Errors
     /// When the arguments differ from those decided on, or the epoch has moved on.
@@ -60,33 +71,58 @@ impl Permit {
         }
         Ok(SpentPermit {
             principal: self.principal,
-            tool: self.tool,
+            action: self.action,
+            target: self.target,
         })
     }
 
-    /// Who may call.
+    /// Who may ask.
     #[must_use]
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 
-    /// What may be called.
+    /// The method that may be used.
     #[must_use]
-    pub fn tool(&self) -> &Arc<ToolEntry> {
-        &self.tool
+    pub fn action(&self) -> &str {
+        &self.action
+    }
+
+    /// What it may be used on.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The tool, where the target is one, whatever the method.
+    #[must_use]
+    pub fn tool(&self) -> Option<&Arc<ToolEntry>> {
+        self.target.entry()
     }
 }
 
 impl SpentPermit {
-    /// Who calls.
+    /// Who asks.
     #[must_use]
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 
-    /// What is called.
+    /// The method that is used.
     #[must_use]
-    pub fn tool(&self) -> &Arc<ToolEntry> {
-        &self.tool
+    pub fn action(&self) -> &str {
+        &self.action
+    }
+
+    /// What it is used on.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The tool, where the target is one, whatever the method.
+    #[must_use]
+    pub fn tool(&self) -> Option<&Arc<ToolEntry>> {
+        self.target.entry()
     }
 }

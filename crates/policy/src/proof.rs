@@ -1,4 +1,4 @@
-//! What cannot be done with a [`crate::KnownTool`] and a [`crate::Permit`], as tests that must not
+//! What cannot be done with a [`crate::KnownTool`], a [`crate::KnownTarget`] and a [`crate::Permit`], as tests that must not
 //! compile, each beside its twin that does.
 
 /// A tool that was not resolved cannot be put together:
@@ -19,6 +19,24 @@
 #[cfg(doctest)]
 struct ForgeKnownTool;
 
+/// A target that was not resolved cannot be put together, nor one method's be made another's:
+///
+/// ```compile_fail,E0451
+/// fn forge(known: portreeve_policy::KnownTarget) -> portreeve_policy::KnownTarget {
+///     portreeve_policy::KnownTarget { action: "resources/read".into(), ..known }
+/// }
+/// ```
+///
+/// while one that was can be looked at:
+///
+/// ```
+/// fn look(known: portreeve_policy::KnownTarget) -> (String, portreeve_policy::Target) {
+///     (known.action().to_owned(), known.target().clone())
+/// }
+/// ```
+#[cfg(doctest)]
+struct ForgeKnownTarget;
+
 /// A permit cannot be put together:
 ///
 /// ```compile_fail,E0451
@@ -32,7 +50,8 @@ struct ForgeKnownTool;
 /// ```compile_fail,E0624
 /// use portreeve_policy::Permit;
 /// fn forge(permit: &Permit) -> Permit {
-///     Permit::grant(permit.principal().clone(), permit.tool().clone(), vocabulary::Digest::of(b""), 7)
+///     let request = ("tools/call".into(), permit.target().clone());
+///     Permit::grant(permit.principal().clone(), request, vocabulary::Digest::of(b""), 7)
 /// }
 /// ```
 ///
@@ -40,8 +59,8 @@ struct ForgeKnownTool;
 ///
 /// ```
 /// use portreeve_policy::Permit;
-/// fn look(permit: &Permit) -> (String, String) {
-///     (permit.principal().sub.clone(), permit.tool().id.to_string())
+/// fn look(permit: &Permit) -> (String, String, portreeve_policy::Target) {
+///     (permit.principal().sub.clone(), permit.action().to_owned(), permit.target().clone())
 /// }
 /// ```
 #[cfg(doctest)]
@@ -67,6 +86,26 @@ struct ForgePermit;
 /// ```
 #[cfg(doctest)]
 struct SpendTwice;
+
+/// A spent permit cannot be turned to another method:
+///
+/// ```compile_fail,E0451
+/// use portreeve_policy::SpentPermit;
+/// fn turn(spent: SpentPermit) -> SpentPermit {
+///     SpentPermit { action: "tools/call".into(), ..spent }
+/// }
+/// ```
+///
+/// while what it was spent on can be sent:
+///
+/// ```
+/// use portreeve_policy::{SpentPermit, Target};
+/// fn send(spent: &SpentPermit) -> (&str, &Target) {
+///     (spent.action(), spent.target())
+/// }
+/// ```
+#[cfg(doctest)]
+struct TurnPermit;
 
 /// A permit cannot be copied:
 ///

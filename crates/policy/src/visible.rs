@@ -219,7 +219,7 @@ pub(crate) enum Foresight {
 }
 
 impl Scene {
-    fn foresee(&self, rule: &Rule) -> Foresight {
+    pub(crate) fn foresee(&self, rule: &Rule) -> Foresight {
         let mut depends = false;
         let outcome = guarded(|| {
             let response = AUTHORIZER.is_authorized_partial(&self.request, &rule.set, &self.entities);

@@ -81,7 +81,9 @@ pub async fn dispatch(permit: Permit, call: Departure<'_>) -> Result<Dispatched,
     let spent = permit
         .spend(call.arguments.digest(), call.epoch)
         .map_err(|_| Failure::Permit)?;
-    let tool = spent.tool().id.name.as_str().to_owned();
+    // A permit of another method, a task's of the same tool too, sends no call.
+    let called = spent.tool().filter(|_| spent.action() == "tools/call");
+    let tool = called.ok_or(Failure::Permit)?.id.name.as_str().to_owned();
     let deadline = tokio::time::timeout(call.server.caps.timeout, send_once_more(&call, &tool));
     let reply = deadline.await.map_err(|_| Failure::TimedOut)??;
     match reply.message {

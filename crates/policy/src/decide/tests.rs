@@ -296,7 +296,10 @@ fn a_permit_is_good_for_its_own_arguments_in_its_own_epoch() {
     );
     assert_eq!(permit().spend(facts.args_hash, 2).map(drop), Err(PermitFault::Stale));
     let spent = permit().spend(facts.args_hash, 1).expect("honoured");
-    assert_eq!(spent.tool().id.to_string(), "files/read");
+    assert_eq!(spent.action(), "tools/call");
+    let tool = spent.tool().expect("a tool");
+    assert_eq!(tool.id.to_string(), "files/read");
+    assert_eq!(spent.target(), &Target::Tool(tool.clone()));
 }
 
 #[test]

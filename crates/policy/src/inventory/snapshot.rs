@@ -43,6 +43,12 @@ impl fmt::Debug for Snapshot {
 pub struct KnownTool {
     entry: Arc<ToolEntry>,
     place: usize,
+    provenance: Provenance,
+}
+
+/// For whom and by which snapshot something was found.
+#[derive(Debug)]
+pub(crate) struct Provenance {
     principal: Arc<Principal>,
     snapshot: Arc<()>,
 }
@@ -57,16 +63,20 @@ impl KnownTool {
     pub(crate) fn place(&self) -> usize {
         self.place
     }
+
+    pub(crate) fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
 }
 
-/// Why a tool is not there for a caller. The caller gets one answer for all of these.
+/// Why a tool or another target is not there for a caller. The caller gets one answer for all of these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotKnown {
     /// The true reason, for the receipt alone.
     pub code: ReasonCode,
-    /// The policy that hides the tool, or `builtin:default-deny`.
+    /// The policy that hides it, or `builtin:default-deny`.
     pub policy_id: Arc<str>,
-    /// The tool, if it exists; for the receipt alone.
+    /// The tool, if it is one and exists; for the receipt alone.
     pub entry: Option<Arc<ToolEntry>>,
 }
 
@@ -74,7 +84,7 @@ impl Snapshot {
     /// Joins inventory and rules.
     #[must_use]
     pub fn build(inventory: Inventory, rules: Arc<Rules>, epoch: u64) -> Self {
-        let cast = Cast::of_inventory(&inventory);
+        let cast = Cast::new(&inventory, &rules);
         Self {
             inventory,
             rules,
@@ -112,8 +122,7 @@ impl Snapshot {
             View::Visible => Ok(KnownTool {
                 entry: entry.clone(),
                 place,
-                principal: caller.principal().clone(),
-                snapshot: self.mark.clone(),
+                provenance: self.provenance(&caller),
             }),
             View::Hidden(Grounds { policy_id, code }) => Err(NotKnown {
                 code: *code,
@@ -164,9 +173,16 @@ impl Snapshot {
         }
     }
 
-    /// The caller, if the tool was resolved here and for them.
-    pub(crate) fn own<'c>(&self, caller: &'c Caller, tool: &KnownTool) -> Result<Adopted<'c>, Grounds> {
-        if Arc::ptr_eq(&tool.snapshot, &self.mark) && tool.principal == *caller.principal() {
+    pub(crate) fn provenance(&self, caller: &Caller) -> Provenance {
+        Provenance {
+            principal: caller.principal().clone(),
+            snapshot: self.mark.clone(),
+        }
+    }
+
+    /// The caller, if what this is the provenance of was found here and for them.
+    pub(crate) fn own<'c>(&self, caller: &'c Caller, found: &Provenance) -> Result<Adopted<'c>, Grounds> {
+        if Arc::ptr_eq(&found.snapshot, &self.mark) && found.principal == *caller.principal() {
             Ok(self.adopt(caller))
         } else {
             Err(Grounds {
@@ -194,7 +210,7 @@ impl std::ops::Deref for Adopted<'_> {
     }
 }
 
-fn builtin(code: ReasonCode, entry: Option<&Arc<ToolEntry>>) -> NotKnown {
+pub(crate) fn builtin(code: ReasonCode, entry: Option<&Arc<ToolEntry>>) -> NotKnown {
     NotKnown {
         code,
         policy_id: DEFAULT_DENY.clone(),

@@ -16,6 +16,7 @@ use vocabulary::{Risk, ServerId, Trust};
 
 use super::reads::path_from;
 use super::{Rule, Rules};
+use crate::access::methods::action_declarations;
 use crate::inventory::Inventory;
 
 /// Something in a policy that is likely a mistake; the policy is used all the same.
@@ -37,7 +38,14 @@ impl Rules {
     /// What `policy check` has to say: types that do not fit, names that do not exist.
     #[must_use]
     pub fn check_types(&self, inventory: &Inventory) -> Vec<PolicyWarning> {
-        let validator = Schema::from_str(SCHEMA).map(Validator::new);
+        self.check_types_with(inventory, &[])
+    }
+
+    /// The same where the operator lets further methods pass: each is an action on `Server`.
+    #[must_use]
+    pub fn check_types_with(&self, inventory: &Inventory, extension_methods: &[&str]) -> Vec<PolicyWarning> {
+        let schema = format!("{ENTITIES}{}", action_declarations(extension_methods));
+        let validator = Schema::from_str(&schema).map(Validator::new);
         let mut warnings = BTreeSet::new();
         for rule in &self.rules {
             let mut faults = match &validator {
@@ -108,6 +116,15 @@ fn unknown_names(rule: &Rule, inventory: &Inventory) -> Vec<String> {
                     }
                     Some(_) => {}
                 },
+            },
+            kind @ ("Resource" | "Prompt") => match id.split_once('/').map(|(server, _)| server) {
+                None => faults.push(format!(
+                    "`{id}` is not a {kind}'s id, which begins with its server and a `/`"
+                )),
+                Some(server) if configured(server, inventory).is_none() => {
+                    faults.push(format!("no server `{server}` is configured"));
+                }
+                Some(_) => {}
             },
             _ => {}
         }
@@ -268,7 +285,7 @@ fn maybe() -> Value {
     json!({ ".": { "left": { ".": { "left": { "Var": "context" }, "attr": "incident" } }, "attr": "active" } })
 }
 
-const SCHEMA: &str = r#"
+const ENTITIES: &str = r#"
 entity Group;
 entity User, Agent, System in [Group] { claims: {} };
 entity Server { trust: String, tier: String };
@@ -282,14 +299,4 @@ type Circumstances = {
     incident: { active: Bool, stage: String },
     source: { address: ipaddr, authn: String },
 };
-action "tools/call", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel"
-    appliesTo { principal: [User, Agent, System], resource: [Tool], context: Circumstances };
-action "resources/read", "resources/subscribe", "resources/unsubscribe"
-    appliesTo { principal: [User, Agent, System], resource: [Resource], context: Circumstances };
-action "prompts/get"
-    appliesTo { principal: [User, Agent, System], resource: [Prompt], context: Circumstances };
-action "completion/complete"
-    appliesTo { principal: [User, Agent, System], resource: [Resource, Prompt], context: Circumstances };
-action "sampling/createMessage", "elicitation/create", "roots/list"
-    appliesTo { principal: [User, Agent, System], resource: [Server], context: Circumstances };
 "#;

@@ -203,6 +203,26 @@ fn typos_are_found() {
             "permit(principal, action, resource == Tool::\"read\");",
             "`read` is not a tool's id",
         ),
+        (
+            "permit(principal, action, resource == Resource::\"flies/file:///a\");",
+            "no server `flies` is configured",
+        ),
+        (
+            "permit(principal, action, resource == Prompt::\"greet\");",
+            "`greet` is not a Prompt's id",
+        ),
+        (
+            "permit(principal, action == Action::\"resources/raed\", resource);",
+            "unrecognized action `Action::\"resources/raed\"`",
+        ),
+        (
+            "permit(principal, action == Action::\"prompts/get\", resource is Resource);",
+            "unable to find an applicable action",
+        ),
+        (
+            "permit(principal, action, resource is Resource) when { resource.risk == \"low\" };",
+            "attribute `risk`",
+        ),
     ] {
         let warnings = warnings(&format!("@id(\"p\") {text}"));
         assert!(
@@ -235,7 +255,27 @@ fn sound_policies_raise_no_warning() {
         @id("hints") permit (principal, action == Action::"tools/call", resource)
         when { resource has readOnlyHint && resource.readOnlyHint == context.args.confirm && resource.tier == "none" };
         @id("others") permit (principal, action == Action::"resources/read", resource in Server::"web");
+        @id("by-uri") permit (principal, action == Action::"resources/read", resource == Resource::"web/https://a.example/b");
+        @id("asks") permit (principal, action in [Action::"sampling/createMessage", Action::"logging/setLevel"], resource == Server::"web");
+        @id("tasks") permit (principal, action == Action::"tasks/update", resource) when { resource.risk == "low" };
         @id("not-yet-discovered") permit (principal, action, resource in Server::"lab");
     "#;
     assert_eq!(warnings(text), Vec::<String>::new());
+}
+
+#[test]
+fn every_method_is_an_action_and_an_extension_is_one_where_it_is_let_through() {
+    for (method, kinds) in crate::access::methods::METHODS {
+        for kind in *kinds {
+            let text = format!(
+                "permit(principal, action == Action::\"{method}\", resource is {});",
+                kind.as_str()
+            );
+            assert_eq!(warnings(&text), Vec::<String>::new(), "{method}");
+        }
+    }
+    let rules = rules("permit(principal, action == Action::\"acme/do \\\"it\\\"\", resource in Server::\"web\");");
+    assert!(!rules.check_types(&town()).is_empty());
+    let let_through = ["acme/do \"it\"", "acme/do \"it\"", "tools/call"];
+    assert_eq!(rules.check_types_with(&town(), &let_through), []);
 }

@@ -1,0 +1,77 @@
+//! The methods that policies decide, and what each of them is about. The schema of `policy check`
+//! and the door of [`crate::Snapshot::resolve_target`] read one table.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// What a request can be about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Tool,
+    Resource,
+    Prompt,
+    Server,
+}
+
+impl Kind {
+    /// The name of its Cedar type.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "Tool",
+            Self::Resource => "Resource",
+            Self::Prompt => "Prompt",
+            Self::Server => "Server",
+        }
+    }
+}
+
+/// The table's own spelling of a method that is in it.
+pub(crate) fn listed(method: &str) -> Option<&'static str> {
+    METHODS.iter().map(|(name, _)| *name).find(|name| *name == method)
+}
+
+/// Whether a method can be about this kind of thing; one that is not in the table is an extension,
+/// which is about its server.
+pub(crate) fn applies(method: &str, kind: Kind) -> bool {
+    let row = METHODS.iter().find(|(name, _)| *name == method);
+    row.map_or(kind == Kind::Server, |(_, kinds)| kinds.contains(&kind))
+}
+
+/// Every method as an action of the Cedar schema, `extensions` included.
+pub(crate) fn action_declarations(extensions: &[&str]) -> String {
+    let extensions: BTreeSet<&str> = extensions
+        .iter()
+        .copied()
+        .filter(|name| listed(name).is_none())
+        .collect();
+    let extensions = extensions.into_iter().map(|name| (name, [Kind::Server].as_slice()));
+    let mut text = String::new();
+    for (name, kinds) in METHODS.iter().copied().chain(extensions) {
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "action {name:?} appliesTo {{ principal: [User, Agent, System], resource: [{}], context: Circumstances }};",
+            kinds.join(", ")
+        );
+    }
+    text
+}
+
+pub(crate) const METHODS: &[(&str, &[Kind])] = &[
+    ("tools/call", &[Kind::Tool]),
+    ("tasks/get", &[Kind::Tool]),
+    ("tasks/update", &[Kind::Tool]),
+    ("tasks/cancel", &[Kind::Tool]),
+    ("tasks/result", &[Kind::Tool]),
+    ("tasks/list", &[Kind::Tool]),
+    ("resources/read", &[Kind::Resource]),
+    ("resources/subscribe", &[Kind::Resource]),
+    ("resources/unsubscribe", &[Kind::Resource]),
+    ("prompts/get", &[Kind::Prompt]),
+    ("completion/complete", &[Kind::Resource, Kind::Prompt]),
+    ("sampling/createMessage", &[Kind::Server]),
+    ("elicitation/create", &[Kind::Server]),
+    ("roots/list", &[Kind::Server]),
+    ("logging/setLevel", &[Kind::Server]),
+];
