@@ -15,7 +15,7 @@ async fn initialize_opens_a_session_in_the_version_asked_for_or_ours() {
         (VERSION, VERSION),
         ("2020-01-01", VERSION),
         ("2025-06-18", "2025-06-18"),
-        ("2025-03-26", VERSION),
+        ("2025-03-26", "2025-03-26"),
     ] {
         let mut params = initialize();
         params["protocolVersion"] = json!(asked);
@@ -27,8 +27,8 @@ async fn initialize_opens_a_session_in_the_version_asked_for_or_ours() {
         let json = reply.json();
         assert_eq!((reply.status, &json["id"]), (200, &json!("first")));
         assert_eq!(json["result"]["protocolVersion"], given);
-        // Nothing is announced that does not come: there is no stream yet to tell of a changed list.
-        assert_eq!(json["result"]["capabilities"], json!({"tools": {}}));
+        // Nothing is announced that does not come: the server behind has tools alone.
+        assert_eq!(json["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
         assert_eq!(json["result"]["serverInfo"]["name"], "portreeve");
         let session = reply.headers.get("mcp-session-id").unwrap();
         assert!(
@@ -107,11 +107,17 @@ async fn a_session_belongs_to_its_principal_and_its_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_version_header_is_the_sessions_or_absent() {
+async fn the_version_header_is_one_we_speak_or_absent() {
     // R170
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
-    for (header, status) in [(None, 200), (Some(VERSION), 200), (Some("2025-06-18"), 400)] {
+    for (header, status) in [
+        (None, 200),
+        (Some(VERSION), 200),
+        (Some("2025-06-18"), 200),
+        (Some("2026-07-28"), 400),
+        (Some("1999-01-01"), 400),
+    ] {
         let answer = agent
             .submit(agent.ask(PING).instead("MCP-Protocol-Version", header))
             .await;

@@ -87,6 +87,7 @@ impl Started {
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
         running.clone().start_discovery();
+        tokio::spawn(running.clone().ask_the_stale());
         reload::watch(running.clone(), stopping.clone());
         let doors = vec![
             tokio::spawn(data_plane(running.clone(), mcp_door, stopping.clone())),
@@ -154,6 +155,7 @@ impl Started {
     /// When a listener broke.
     pub async fn down(self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
+        self.running.gateway().end_streams();
         for door in self.doors {
             door.await.context("a listener broke")?;
         }

@@ -61,19 +61,19 @@ impl Server {
         };
         let request = match mcp::envelope::parse(&body.to_bytes(), DEEPEST) {
             Ok(Message::Request(request)) => request,
-            Ok(Message::Notification(_) | Message::Response) => return empty(StatusCode::ACCEPTED),
+            Ok(Message::Notification(_) | Message::Response(_)) => return empty(StatusCode::ACCEPTED),
             Err(_) => return empty(StatusCode::BAD_REQUEST),
         };
         if !in_session && *request.method() != Method::Initialize {
             return empty(StatusCode::NOT_FOUND);
         }
-        let result: &[u8] = match request.method() {
-            Method::Initialize => &self.greeting,
-            Method::ToolsList => &self.tools,
-            Method::ToolsCall if request.params().raw("arguments").is_some_and(sample::asks_for_large) => &self.large,
-            Method::ToolsCall => &self.small,
-            Method::Ping => b"{}",
-            Method::Cancelled | Method::Other(_) => return empty(StatusCode::BAD_REQUEST),
+        let result: &[u8] = match request.method_name() {
+            "initialize" => &self.greeting,
+            "tools/list" => &self.tools,
+            "tools/call" if request.params().raw("arguments").is_some_and(sample::asks_for_large) => &self.large,
+            "tools/call" => &self.small,
+            "ping" => b"{}",
+            _ => return empty(StatusCode::BAD_REQUEST),
         };
         let id = request.id().as_raw();
         let body = [

@@ -1,11 +1,14 @@
 //! The life of a request, top to bottom: identify, read, parse, answer, record, reply. Whatever a
 //! stage finds, the request ends with one record, and the answer leaves after it.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method as Verb, Request as HttpRequest, Response, StatusCode};
 use hyper::body::Incoming;
@@ -15,13 +18,18 @@ use mcp::{Malformed, Message, envelope};
 use vocabulary::{Principal, ReasonCode};
 
 use crate::asked::{Asked, Ended};
+use crate::bell::Bell;
 use crate::edge::Peer;
 use crate::edge::authenticate::Identified;
 use crate::edge::metadata;
 use crate::intake::{BodyFault, arrival, read_body};
-use crate::reply::{Answer, Prepared, ReplyBody, release_composed};
+use crate::outlet::{Outlet, ReplyBody, Streams};
+use crate::parked::Lot;
+use crate::reply::{Answer, Prepared, release_composed};
 use crate::route::Route;
+use crate::seal::Seal;
 use crate::session::Sessions;
+use crate::tasks::Tasks;
 use crate::town::Town;
 use crate::unstoppable::Unstoppable;
 
@@ -31,7 +39,12 @@ pub struct Gateway {
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Ledger,
     pub(crate) cursor_key: hmac::Key,
+    pub(crate) seal: Seal,
+    pub(crate) bell: Bell,
+    pub(crate) parked: Lot,
+    pub(crate) tasks: Tasks,
     at_work: Arc<AtomicUsize>,
+    itself: Weak<Self>,
 }
 
 impl Gateway {
@@ -42,14 +55,24 @@ impl Gateway {
     pub fn new(town: Town, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
         let mut key = [0u8; 32];
         aws_lc_rs::rand::fill(&mut key)?;
-        let gateway = Self {
+        let seal = Seal::new()?;
+        Ok(Arc::new_cyclic(|itself| Self {
             town: ArcSwap::from_pointee(town),
             sessions: Sessions::default(),
             ledger,
             cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            seal,
+            bell: Bell::default(),
+            parked: Lot::default(),
+            tasks: Tasks::default(),
             at_work: Arc::default(),
-        };
-        Ok(Arc::new(gateway))
+            itself: itself.clone(),
+        }))
+    }
+
+    /// Another hold on this gateway, for work that outlives the request it began with.
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.itself.upgrade()
     }
 
     /// The town in force.
@@ -61,6 +84,12 @@ impl Gateway {
     /// Puts another town in force, for live sessions too.
     pub fn move_to(&self, town: Town) {
         self.town.store(Arc::new(town));
+        self.bell.town_moved();
+    }
+
+    /// Ends the streams that have no end of their own: the gateway stops.
+    pub fn end_streams(&self) {
+        self.bell.stop();
     }
 
     /// Answers one HTTP request. The work begins at once and goes on when the caller hangs up, so
@@ -71,10 +100,16 @@ impl Gateway {
         peer: Peer,
     ) -> impl Future<Output = Response<ReplyBody>> + Send + 'static {
         let at_work = AtWork::begin(&self.at_work);
-        Unstoppable::new(async move {
+        let outlet = Outlet::new(streams(&request));
+        let heard = outlet.clone();
+        let work = Unstoppable::new(async move {
             let _at_work = at_work;
-            self.answer(request, &peer).await.into_response()
-        })
+            self.answer(request, &peer, &outlet).await
+        });
+        Attended {
+            work: Some(work),
+            outlet: heard,
+        }
     }
 
     /// How many requests are at work, those whose callers hung up included.
@@ -83,7 +118,7 @@ impl Gateway {
         self.at_work.load(Ordering::SeqCst)
     }
 
-    async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer) -> Answer {
+    async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer, outlet: &Arc<Outlet>) -> Answer {
         let route = Route::of(request.uri().path());
         if let Some(answer) = self.open_route(&route, &request) {
             return answer;
@@ -91,13 +126,19 @@ impl Gateway {
         let mut arrival = arrival(request.headers(), peer.address);
         let form = mcp::http::answer_form(request.headers());
         let bodiless = request.method() == Verb::HEAD;
-        match self.walk(&mut arrival, route, request, peer).await {
+        let form = form.unwrap_or(AnswerForm::Json);
+        match self.walk(&mut arrival, route, request, peer, outlet).await {
             Walked::Acknowledged => Answer::acknowledged(),
             Walked::Ended(ended) if bodiless => {
                 let (ending, reply) = (ended.ending, ended.reply.without_body());
                 self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json).await
             }
-            Walked::Ended(ended) => self.conclude(&arrival, *ended, form.unwrap_or(AnswerForm::Json)).await,
+            Walked::Ended(ended) if outlet.is_open() => {
+                let answer = self.conclude(&arrival, *ended, AnswerForm::Json).await;
+                answer.into_last_event(outlet).await
+            }
+            Walked::Ended(ended) => self.conclude(&arrival, *ended, form).await,
+            Walked::Batch(members) => self.conclude_batch(members, form).await,
         }
     }
 
@@ -122,57 +163,136 @@ impl Gateway {
     }
 
     /// The stages before the method is known.
-    async fn walk(&self, arrival: &mut Arrival, route: Route, request: HttpRequest<Incoming>, peer: &Peer) -> Walked {
+    async fn walk(
+        &self,
+        arrival: &mut Arrival,
+        route: Route,
+        request: HttpRequest<Incoming>,
+        peer: &Peer,
+        outlet: &Arc<Outlet>,
+    ) -> Walked {
         let (head, body) = request.into_parts();
         let who = match self.identify(&route, &head, peer).await {
             Ok(who) => who.principal().clone(),
             Err(ended) => return Walked::Ended(ended),
         };
-        let unreadable = |status, message: &str, code| Walked::from(unreadable(&who, &route, status, message, code));
         if !matches!(route, Route::Federated | Route::Server(_)) {
-            return unreadable(
-                StatusCode::NOT_FOUND,
-                "there is nothing at this address; use /mcp",
-                ReasonCode::DenyMalformed,
-            );
+            let message = "there is nothing at this address; use /mcp";
+            return unreadable(&who, &route, StatusCode::NOT_FOUND, message, ReasonCode::DenyMalformed).into();
         }
         match head.method {
             Verb::POST => {}
-            Verb::DELETE => return self.end_session(*arrival, &who, route, &head).into(),
-            _ => return unreadable(StatusCode::METHOD_NOT_ALLOWED, "use POST", ReasonCode::DenyMalformed),
+            Verb::GET => return self.open_stream(*arrival, &who, route, &head, outlet).await.into(),
+            Verb::DELETE => return self.end_session(*arrival, &who, route, &head, outlet).into(),
+            _ => {
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                return unreadable(&who, &route, status, "use POST", ReasonCode::DenyMalformed).into();
+            }
         }
+        match self.read(&who, &route, &head, body, arrival).await {
+            Ok(body) => {
+                let letter = Letter {
+                    who,
+                    route,
+                    arrival: *arrival,
+                    head,
+                    outlet: outlet.clone(),
+                };
+                self.open_letter(letter, &body).await
+            }
+            Err(ended) => (*ended).into(),
+        }
+    }
+
+    /// The body, if its head admits reading it.
+    async fn read(
+        &self,
+        who: &Arc<Principal>,
+        route: &Route,
+        head: &Parts,
+        body: Incoming,
+        arrival: &mut Arrival,
+    ) -> Result<Bytes, Box<Ended>> {
+        let refused = |status, message: &str, code| Box::new(unreadable(who, route, status, message, code));
         if !mcp::http::is_plain_json(&head.headers) {
             let message = "the body must be application/json, not encoded";
-            return unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, ReasonCode::DenyMalformed);
+            return Err(refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                message,
+                ReasonCode::DenyMalformed,
+            ));
         }
         if mcp::http::answer_form(&head.headers).is_none() {
             let message = "Accept must admit application/json or text/event-stream";
-            return unreadable(StatusCode::NOT_ACCEPTABLE, message, ReasonCode::DenyMalformed);
+            return Err(refused(StatusCode::NOT_ACCEPTABLE, message, ReasonCode::DenyMalformed));
         }
-        let limits = self.town().limits;
-        let body = match read_body(body, limits.request_bytes, arrival).await {
-            Ok(body) => body,
-            Err(BodyFault::TooLarge) => {
+        let limit = self.town().limits.request_bytes;
+        read_body(body, limit, arrival).await.map_err(|fault| match fault {
+            BodyFault::TooLarge => {
                 let message = "the body is larger than the limit";
-                return unreadable(StatusCode::PAYLOAD_TOO_LARGE, message, ReasonCode::DenyPayloadTooLarge);
+                refused(StatusCode::PAYLOAD_TOO_LARGE, message, ReasonCode::DenyPayloadTooLarge)
             }
-            Err(BodyFault::Unfinished) => {
+            BodyFault::Unfinished => {
                 let message = "the body did not arrive whole and in time";
-                return unreadable(StatusCode::REQUEST_TIMEOUT, message, ReasonCode::DenyMalformed);
+                refused(StatusCode::REQUEST_TIMEOUT, message, ReasonCode::DenyMalformed)
             }
-        };
-        match envelope::parse(&body, limits.request_depth) {
-            Ok(Message::Request(request)) => {
-                let asked = Asked::new(who, route, *arrival, &request);
-                self.serve(asked, &head, &request).await.into()
+        })
+    }
+
+    /// One message, or a batch where the session's version still has them.
+    async fn open_letter(&self, letter: Letter, body: &Bytes) -> Walked {
+        let depth = self.town().limits.request_depth;
+        match envelope::parse(body, depth) {
+            Err(Malformed::Batch) if self.session_takes_batches(&letter.who, &letter.head) => {
+                match envelope::split_batch(body, depth, LARGEST_BATCH) {
+                    Ok(members) => self.open_batch(letter, members, depth).await,
+                    Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
+                }
             }
-            Ok(Message::Notification(notification)) => self.take(&who, &route, &head, &notification),
-            Ok(Message::Response) => unreadable(
-                StatusCode::BAD_REQUEST,
-                "nothing was asked that this could answer",
-                ReasonCode::DenyMalformed,
-            ),
-            Err(fault) => malformed(&who, &route, fault).into(),
+            Ok(message) => self.take_message(&letter, message).await,
+            Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
+        }
+    }
+
+    /// Each member of a batch walks by itself and has a record of its own.
+    async fn open_batch(&self, letter: Letter, members: Vec<Bytes>, depth: usize) -> Walked {
+        let mut ended = Vec::new();
+        for member in members {
+            let arrival = Arrival {
+                size_bytes_in: member.len() as u64,
+                ..arrival(&letter.head.headers, letter.arrival.address)
+            };
+            // A stream is of one request.
+            let outlet = Outlet::new(Streams::Refused);
+            let letter = Letter {
+                arrival,
+                outlet,
+                ..letter.clone()
+            };
+            let walked = match envelope::parse(&member, depth) {
+                Ok(Message::Request(request)) if *request.method() == mcp::Method::Initialize => {
+                    malformed(&letter.who, &letter.route, Malformed::Batch).into()
+                }
+                Ok(message) => Box::pin(self.take_message(&letter, message)).await,
+                Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
+            };
+            match walked {
+                Walked::Acknowledged | Walked::Batch(_) => {}
+                Walked::Ended(one) => ended.push((arrival, *one)),
+            }
+        }
+        Walked::Batch(ended)
+    }
+
+    async fn take_message(&self, letter: &Letter, message: Message) -> Walked {
+        match message {
+            Message::Request(request) => {
+                let (who, route) = (letter.who.clone(), letter.route.clone());
+                let asked = Asked::new(who, route, letter.arrival, &request, letter.outlet.clone());
+                self.serve(asked, &letter.head, &request).await.into()
+            }
+            Message::Notification(notification) => self.take(&letter.who, &letter.route, &letter.head, &notification),
+            Message::Response(response) => self.take_response(&letter.who, &letter.route, &letter.head, response),
         }
     }
 
@@ -200,6 +320,15 @@ impl Gateway {
             })
     }
 
+    /// Every member of a batch is recorded; the answers leave together.
+    async fn conclude_batch(&self, members: Vec<(Arrival, Ended)>, form: AnswerForm) -> Answer {
+        let mut answers = Vec::with_capacity(members.len());
+        for (arrival, ended) in members {
+            answers.push(self.conclude(&arrival, ended, AnswerForm::Json).await);
+        }
+        Answer::batch(answers, form)
+    }
+
     /// Writes the record, then lets the answer go.
     async fn conclude(&self, arrival: &Arrival, ended: Ended, form: AnswerForm) -> Answer {
         let reply = ended.reply.in_form(form);
@@ -214,6 +343,65 @@ impl Gateway {
                 );
                 Answer::withheld_by_ledger(down, status, id.as_ref())
             }
+        }
+    }
+}
+
+/// The most messages of one batch.
+const LARGEST_BATCH: usize = 100;
+
+/// A body that was read, and all that is known of who sent it.
+#[derive(Clone)]
+struct Letter {
+    who: Arc<Principal>,
+    route: Route,
+    arrival: Arrival,
+    head: Parts,
+    outlet: Arc<Outlet>,
+}
+
+/// Whether the client takes a stream for an answer.
+fn streams(request: &HttpRequest<Incoming>) -> Streams {
+    if mcp::http::admits_events(request.headers()) {
+        Streams::Taken
+    } else {
+        Streams::Refused
+    }
+}
+
+/// A request being answered: driven by its connection until something is to be said, then by a
+/// task of its own, with the stream in the connection's hands.
+struct Attended<F: Future<Output = Answer> + Send + 'static> {
+    work: Option<Unstoppable<F>>,
+    outlet: Arc<Outlet>,
+}
+
+impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
+    type Output = Response<ReplyBody>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.work else {
+            return Poll::Pending;
+        };
+        if let Poll::Ready(answer) = Pin::new(work).poll(context) {
+            self.work = None;
+            return Poll::Ready(answer.into_response());
+        }
+        match self.outlet.take_body() {
+            Some(body) => {
+                // Letting go of the work gives it a task of its own.
+                self.work = None;
+                Poll::Ready(Answer::stream(body).into_response())
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F: Future<Output = Answer> + Send + 'static> Drop for Attended<F> {
+    fn drop(&mut self) {
+        if self.work.is_some() {
+            self.outlet.hang_up();
         }
     }
 }
@@ -243,6 +431,7 @@ impl Drop for AtWork {
 pub(crate) enum Walked {
     Acknowledged,
     Ended(Box<Ended>),
+    Batch(Vec<(Arrival, Ended)>),
 }
 
 impl From<Ended> for Walked {

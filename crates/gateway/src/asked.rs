@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use ledger::{Arrival, DecisionFacts, Ending, Era, MessageFacts, Verdict};
+use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{Method, Request};
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
-use crate::reply::Prepared;
+use crate::client::Client;
+use crate::outlet::{Outlet, Passing};
+use crate::reply::{DecisionNote, Prepared};
 use crate::route::Route;
 use crate::session::Session;
 use crate::town::Town;
@@ -20,51 +22,64 @@ pub(crate) struct Ended {
 }
 
 /// An authenticated request whose message was read.
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) who: Arc<Principal>,
     pub(crate) route: Route,
     pub(crate) arrival: Arrival,
     pub(crate) method: Method,
-    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) client: Client,
     pub(crate) args: (Option<Digest>, Option<canonical::Spelling>),
+    pub(crate) outlet: Arc<Outlet>,
 }
 
 impl Asked {
-    pub(crate) fn new(who: Arc<Principal>, route: Route, arrival: Arrival, request: &Request) -> Self {
-        let args = match request.method() {
-            Method::ToolsCall => (None, None),
-            Method::Initialize | Method::Ping | Method::ToolsList | Method::Cancelled | Method::Other(_) => {
-                params_digest(request.params().whole())
-            }
+    pub(crate) fn new(
+        who: Arc<Principal>,
+        route: Route,
+        arrival: Arrival,
+        request: &Request,
+        outlet: Arc<Outlet>,
+    ) -> Self {
+        // What is judged later is hashed when it was.
+        let args = if request.method().is_carried() {
+            (None, None)
+        } else {
+            params_digest(request.params().whole())
         };
         Self {
             who,
             route,
             arrival,
             method: request.method().clone(),
-            session: None,
+            client: Client::Unmet,
             args,
+            outlet,
         }
+    }
+
+    /// The session, of a client that has one.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.client.session()
+    }
+
+    /// Says something to the client before the answer.
+    pub(crate) async fn say(&self, passing: &Passing) {
+        self.outlet.say(self.session(), passing).await;
     }
 
     /// What is known of the message so far.
     pub(crate) fn facts(&self) -> MessageFacts {
-        let federated = (self.method == Method::ToolsList).then(|| "*".to_owned());
+        let federated = self.method.is_list().then(|| "*".to_owned());
         MessageFacts {
             method: self.method.as_str().to_owned(),
             server_id: self.route.server().map(ToString::to_string).or(federated),
-            era: Some(Era::Legacy),
-            session: self.session.as_ref().map(|session| session.digest),
+            era: Some(self.client.era()),
+            session: self.session().map(|session| session.digest),
             args_hash: self.args.0,
             args_canon: self.args.1,
             ..MessageFacts::default()
         }
-    }
-
-    pub(crate) fn session_digest(&self) -> Digest {
-        self.session
-            .as_ref()
-            .map_or_else(|| Digest::of(b""), |session| session.digest)
     }
 
     /// Allowed, because the gateway answers this by itself.
@@ -85,12 +100,34 @@ impl Asked {
         }
     }
 
+    /// Refused by the protocol, with an HTTP status.
     pub(crate) fn refused_by_status(&self, status: StatusCode, request: &Request, message: &str) -> Ended {
         let code = ReasonCode::DenyMalformed;
         self.refused(
             code,
             Prepared::status(status, Some(request.id().clone()), message, code),
         )
+    }
+
+    /// Refused by the protocol, with a JSON-RPC error.
+    pub(crate) fn refused_with(&self, request: &Request, code: i32, message: &str) -> Ended {
+        let reason = ReasonCode::DenyMalformed;
+        let note = DecisionNote::denied(reason);
+        let reply = Prepared::refusal(Some(request.id().clone()), code, message.to_owned(), note);
+        self.refused(reason, reply)
+    }
+
+    /// A method that is not offered: an error in a session, a status without one.
+    pub(crate) fn no_such_method(&self, request: &Request) -> Ended {
+        let ended = self.refused_with(request, -32601, "this method is not offered here");
+        let status = match self.client {
+            Client::Modern(_) => StatusCode::NOT_FOUND,
+            Client::Unmet | Client::Legacy(_) => StatusCode::OK,
+        };
+        Ended {
+            reply: ended.reply.with_status(status),
+            ..ended
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The conversation of a session: `initialize` opens it, `DELETE` ends it, and in between every
-//! request and notification belongs to it.
+//! Conversations of the legacy era: `initialize` opens a session, `DELETE` ends it, and in between
+//! every request, notification and answer belongs to it.
 
 use std::sync::Arc;
 
@@ -7,27 +7,26 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 use ledger::{Arrival, Ending, Era, MessageFacts, Verdict};
-use mcp::http::{PROTOCOL_VERSION, SESSION_ID};
-use mcp::{Method, Notification, Request, Version, compose};
+use mcp::http::SESSION_ID;
+use mcp::translate::LogLevel;
+use mcp::{Method, Notification, Request, Response, Version};
 use vocabulary::{Principal, ReasonCode};
 
 use crate::answer::{Gateway, Walked, unreadable};
 use crate::asked::{Asked, Ended, builtin};
-use crate::reply::{DecisionNote, Prepared};
+use crate::client::{Abilities, Client};
+use crate::introduce;
+use crate::modern::{is_modern, names_no_session_version};
+use crate::outlet::Outlet;
+use crate::reply::Prepared;
 use crate::route::Route;
 use crate::session::Session;
 
 impl Gateway {
-    /// One request, its method known.
+    /// One request, its method known: of either era.
     pub(crate) async fn serve(&self, mut asked: Asked, head: &Parts, request: &Request) -> Ended {
-        if request
-            .params()
-            .meta("io.modelcontextprotocol/protocolVersion")
-            .is_some()
-            || names_no_known_version(head)
-        {
-            let message = "this protocol version is not spoken here; start with `initialize`";
-            return asked.refused_by_status(StatusCode::BAD_REQUEST, request, message);
+        if is_modern(head, request.params()) {
+            return self.serve_modern(asked, head, request).await;
         }
         if *request.method() == Method::Initialize {
             return self.initialize(&mut asked, request);
@@ -36,17 +35,47 @@ impl Gateway {
             Ok(session) => session,
             Err((status, message)) => return asked.refused_by_status(status, request, message),
         };
-        asked.session = Some(session.clone());
+        asked.client = Client::Legacy(session);
         match request.method() {
             Method::Ping => self.answered(&asked, request, Bytes::from_static(b"{}")),
-            Method::ToolsList => self.list(&asked, request).await,
-            Method::ToolsCall => self.call(&asked, request, &session.begin(request.id().as_raw())).await,
-            Method::Initialize | Method::Cancelled | Method::Other(_) => {
-                let note = DecisionNote::denied(ReasonCode::DenyMalformed);
-                let message = "this method is not offered here".to_owned();
-                let reply = Prepared::refusal(Some(request.id().clone()), -32601, message, note);
-                asked.refused(ReasonCode::DenyMalformed, reply)
+            Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
+                self.list(&asked, request).await
             }
+            Method::ToolsCall => self.call(&asked, request).await,
+            Method::ResourcesRead
+            | Method::Subscribe
+            | Method::Unsubscribe
+            | Method::PromptsGet
+            | Method::Complete
+            | Method::TasksGet
+            | Method::TasksCancel
+            | Method::TasksResult => self.errand(&asked, request).await,
+            Method::SetLevel => self.set_level(&asked, request),
+            Method::Other(name) if self.is_extension(&asked, name) => self.errand(&asked, request).await,
+            Method::Initialize
+            | Method::Discover
+            | Method::Listen
+            | Method::TasksUpdate
+            | Method::TasksList
+            | Method::Cancelled
+            | Method::Initialized
+            | Method::Progress
+            | Method::RootsChanged
+            | Method::Other(_) => asked.no_such_method(request),
+        }
+    }
+
+    /// The level is kept here and told to servers with the next request.
+    fn set_level(&self, asked: &Asked, request: &Request) -> Ended {
+        let offered = introduce::Offers::of(&self.town(), &asked.who, &asked.route).logging;
+        let level = request.params().text("level").and_then(|level| LogLevel::parse(&level));
+        match (asked.session(), level) {
+            _ if !offered => asked.no_such_method(request),
+            (Some(session), Some(level)) => {
+                session.set_level(level);
+                self.answered(asked, request, Bytes::from_static(b"{}"))
+            }
+            _ => asked.refused_with(request, -32602, "`level` must be one of the eight log levels"),
         }
     }
 
@@ -58,6 +87,10 @@ impl Gateway {
         head: &Parts,
         notification: &Notification,
     ) -> Walked {
+        if is_modern(head, notification.params()) {
+            // Closing the stream is how a modern client cancels; there is nothing else it could tell.
+            return Walked::Acknowledged;
+        }
         match self.session_of(who, head) {
             Ok(session) => {
                 if *notification.method() == Method::Cancelled
@@ -68,50 +101,85 @@ impl Gateway {
                 Walked::Acknowledged
             }
             Err((status, message)) => {
-                let code = ReasonCode::DenyMalformed;
                 let facts = MessageFacts {
                     method: notification.method().as_str().to_owned(),
-                    server_id: route.server().map(ToString::to_string),
-                    era: Some(Era::Legacy),
-                    ..MessageFacts::default()
+                    ..of_route(route)
                 };
-                let decision = builtin(Verdict::Deny, code, self.town().policy.epoch());
-                let ending = Ending::Refused {
-                    who: who.clone(),
-                    message: facts,
-                    decision,
-                };
-                Ended {
-                    ending,
-                    reply: Prepared::status(status, None, message, code),
-                }
-                .into()
+                self.turned_away(who, facts, status, message).into()
             }
+        }
+    }
+
+    /// An answer of a client to a server's question: taken in a session that waits for it.
+    pub(crate) fn take_response(
+        &self,
+        who: &Arc<Principal>,
+        route: &Route,
+        head: &Parts,
+        response: Response,
+    ) -> Walked {
+        let nobody_asked = (StatusCode::BAD_REQUEST, "nothing was asked that this could answer");
+        let (status, message) = if names_no_session_version(head) {
+            nobody_asked
+        } else {
+            match self.session_of(who, head) {
+                Ok(session) if session.settle(response.id.as_raw(), response.content) => return Walked::Acknowledged,
+                Ok(_) => nobody_asked,
+                Err(refusal) => refusal,
+            }
+        };
+        unreadable(who, route, status, message, ReasonCode::DenyMalformed).into()
+    }
+
+    fn turned_away(&self, who: &Arc<Principal>, facts: MessageFacts, status: StatusCode, message: &str) -> Ended {
+        let code = ReasonCode::DenyMalformed;
+        let decision = builtin(Verdict::Deny, code, self.town().policy.epoch());
+        let ending = Ending::Refused {
+            who: who.clone(),
+            message: facts,
+            decision,
+        };
+        Ended {
+            ending,
+            reply: Prepared::status(status, None, message, code),
         }
     }
 
     fn initialize(&self, asked: &mut Asked, request: &Request) -> Ended {
         let requested = request.params().text("protocolVersion").unwrap_or_default();
         let version = Version::negotiate(&requested);
-        let Some((id, session)) = self.sessions.open(&asked.who, version) else {
+        let abilities = request
+            .params()
+            .raw("capabilities")
+            .map_or_else(Abilities::none, Abilities::read);
+        let Some((id, session)) = self.sessions.open(&asked.who, version, abilities) else {
             let message = "no further session can be opened now; end one first";
             return asked.refused_by_status(StatusCode::SERVICE_UNAVAILABLE, request, message);
         };
-        asked.session = Some(session);
-        let town = self.town();
-        let instructions = asked
-            .route
-            .server()
-            .and_then(|id| town.instructions_for(&asked.who, id));
-        let ended = self.answered(asked, request, initialize_result(version, instructions.as_deref()));
+        asked.client = Client::Legacy(session);
+        let result = introduce::initialize_result(&self.town(), &asked.who, &asked.route, version);
+        let ended = self.answered(asked, request, result);
         Ended {
             reply: ended.reply.with_session(id),
             ..ended
         }
     }
 
+    /// Whether the body may be a batch: the session's version has them.
+    pub(crate) fn session_takes_batches(&self, who: &Principal, head: &Parts) -> bool {
+        self.session_of(who, head)
+            .is_ok_and(|session| session.version == Version::March2025)
+    }
+
     /// `DELETE` with a session id ends that session.
-    pub(crate) fn end_session(&self, arrival: Arrival, who: &Arc<Principal>, route: Route, head: &Parts) -> Ended {
+    pub(crate) fn end_session(
+        &self,
+        arrival: Arrival,
+        who: &Arc<Principal>,
+        route: Route,
+        head: &Parts,
+        outlet: &Arc<Outlet>,
+    ) -> Ended {
         let session = match self.session_of(who, head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
@@ -136,8 +204,9 @@ impl Gateway {
             route,
             arrival,
             method,
-            session: Some(session),
+            client: Client::Legacy(session),
             args: (None, None),
+            outlet: outlet.clone(),
         };
         let (who, message, decision) = (asked.who.clone(), asked.facts(), asked.answered_here(&town));
         Ended {
@@ -152,7 +221,7 @@ impl Gateway {
     }
 
     /// The session a request names: missing is 400, anything but the principal's own is 404.
-    fn session_of(&self, who: &Principal, head: &Parts) -> Result<Arc<Session>, (StatusCode, &'static str)> {
+    pub(crate) fn session_of(&self, who: &Principal, head: &Parts) -> Result<Arc<Session>, (StatusCode, &'static str)> {
         let mut ids = head.headers.get_all(SESSION_ID).iter();
         let id = match (ids.next(), ids.next()) {
             (Some(id), None) => id,
@@ -168,17 +237,17 @@ impl Gateway {
             StatusCode::NOT_FOUND,
             "there is no such session; start again with `initialize`",
         ))?;
-        let version = head.headers.get(PROTOCOL_VERSION);
-        if version.is_some_and(|version| version != session.version.as_str()) {
+        // Another version that we speak is no reason to refuse: the session's own one counts.
+        if names_no_session_version(head) {
             return Err((
                 StatusCode::BAD_REQUEST,
-                "MCP-Protocol-Version is not the version this session negotiated",
+                "MCP-Protocol-Version names no version with sessions that is spoken here",
             ));
         }
         Ok(session)
     }
 
-    fn answered(&self, asked: &Asked, request: &Request, result: Bytes) -> Ended {
+    pub(crate) fn answered(&self, asked: &Asked, request: &Request, result: Bytes) -> Ended {
         let decision = asked.answered_here(&self.town());
         Ended {
             ending: Ending::Answered {
@@ -192,26 +261,10 @@ impl Gateway {
     }
 }
 
-/// A version header that names no version with sessions.
-fn names_no_known_version(head: &Parts) -> bool {
-    let mut versions = head.headers.get_all(PROTOCOL_VERSION).iter();
-    let named = versions
-        .next()
-        .map(|version| version.to_str().ok().and_then(Version::parse).is_some());
-    named == Some(false) || versions.next().is_some()
-}
-
-fn initialize_result(version: Version, instructions: Option<&str>) -> Bytes {
-    let mut out = format!(
-        "{{\"protocolVersion\":\"{}\",\"capabilities\":{{\"tools\":{{}}}},\"serverInfo\":{{\"name\":\"portreeve\",\"title\":\"Portreeve\",\"version\":\"{}\"}}",
-        version.as_str(),
-        env!("CARGO_PKG_VERSION"),
-    )
-    .into_bytes();
-    if let Some(text) = instructions {
-        out.extend_from_slice(b",\"instructions\":");
-        compose::string(text, &mut out);
+fn of_route(route: &Route) -> MessageFacts {
+    MessageFacts {
+        server_id: route.server().map(ToString::to_string),
+        era: Some(Era::Legacy),
+        ..MessageFacts::default()
     }
-    out.push(b'}');
-    out.into()
 }

@@ -1,4 +1,4 @@
-//! `tools/list`: what this principal may call, and nothing else. Filtered before it is paged,
+//! The lists: what this principal may use, and nothing else. Filtered before they are paged,
 //! composed from raw definitions, and hashed so that the receipt tells exactly what was shown.
 
 use std::sync::Arc;
@@ -6,12 +6,16 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use bytes::Bytes;
 use ledger::Ending;
-use mcp::Request;
+use mcp::{Method, Request, compose};
 use policy::ToolEntry;
+use upstream::ListKind;
 use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
+use crate::case::Case;
+use crate::client::Client;
+use crate::introduce::Offers;
 use crate::reply::{DecisionNote, Prepared};
 use crate::town::{Display, ServerState, Town, Wanted};
 
@@ -19,29 +23,73 @@ use crate::town::{Display, ServerState, Town, Wanted};
 const PAGE: usize = 1000;
 
 impl Gateway {
-    /// Answers `tools/list`.
+    /// Answers a request for a list.
     pub(crate) async fn list(&self, asked: &Asked, request: &Request) -> Ended {
         self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
             .await;
         let town = self.town();
-        let shown = Catalogue::of(&town, &asked.who, asked.route.server());
+        match kind_of(&asked.method) {
+            ListKind::Tools => {
+                let shown = Tools::of(&town, &asked.who, asked.route.server());
+                let catalogue = shown.catalogue();
+                self.show(asked, request, &town, &catalogue)
+            }
+            kind => self.list_live(asked, request, &town, kind).await,
+        }
+    }
+
+    /// A list that is not kept here: asked of the servers, for this client.
+    async fn list_live(&self, asked: &Asked, request: &Request, town: &Arc<Town>, kind: ListKind) -> Ended {
+        let offers = Offers::of(town, &asked.who, &asked.route);
+        let offered = match kind {
+            ListKind::Tools => true,
+            ListKind::Prompts => offers.prompts,
+            ListKind::Resources | ListKind::Templates => offers.resources,
+        };
+        if !offered {
+            return asked.no_such_method(request);
+        }
+        let gathered = self.gather(asked, town, kind).await;
+        if let (Some(_), Some(failure)) = (asked.route.server(), &gathered.failure) {
+            let case = Case::new(self, asked, request);
+            return case.failed(asked.facts(), asked.answered_here(town), None, failure);
+        }
+        let canonical: Vec<Vec<u8>> = gathered.entries.iter().map(|entry| canonical_form(entry)).collect();
+        let catalogue = Catalogue {
+            kind,
+            hash: catalogue_hash(canonical.iter().map(Vec::as_slice)),
+            entries: gathered.entries.iter().map(AsRef::as_ref).collect(),
+            unavailable: gathered.unavailable.iter().map(ServerId::as_str).collect(),
+            ttl_ms: gathered.ttl_ms,
+        };
+        self.show(asked, request, town, &catalogue)
+    }
+
+    /// One page of a catalogue.
+    fn show(&self, asked: &Asked, request: &Request, town: &Town, shown: &Catalogue<'_>) -> Ended {
         let Some(start) = self.page_start(request, asked, &shown.hash) else {
             let note = DecisionNote::denied(ReasonCode::DenyMalformed);
             let message = "the cursor is not one of this list; ask for the first page again".to_owned();
             let reply = Prepared::refusal(Some(request.id().clone()), -32602, message, note);
             return asked.refused(ReasonCode::DenyMalformed, reply);
         };
-        let next = (start + PAGE < shown.displays.len()).then(|| self.cursor(start + PAGE, asked, &shown.hash));
-        let result = shown.page(start, next.as_deref());
+        let next = (start + PAGE < shown.entries.len()).then(|| self.cursor(start + PAGE, asked, &shown.hash));
+        let result = shown.page(&asked.client, start, next.as_deref());
         Ended {
             ending: Ending::Answered {
                 who: asked.who.clone(),
                 message: asked.facts(),
-                decision: asked.answered_here(&town),
+                decision: asked.answered_here(town),
                 catalog: Some(shown.hash),
             },
             reply: Prepared::own(request.id().clone(), result),
         }
+    }
+
+    /// The digest of the tools a principal sees: another one means that their list changed.
+    pub(crate) fn tools_seen(&self, who: &Arc<Principal>, server: Option<&ServerId>) -> Digest {
+        let town = self.town();
+        Tools::of(&town, who, server).catalogue().hash
     }
 
     /// Waits for the first discovery of the servers that what is wanted may come from, for a bounded
@@ -97,14 +145,22 @@ impl Gateway {
     }
 }
 
-/// Everything one principal sees on one route.
-struct Catalogue<'a> {
+fn kind_of(method: &Method) -> ListKind {
+    match method {
+        Method::PromptsList => ListKind::Prompts,
+        Method::ResourcesList => ListKind::Resources,
+        Method::TemplatesList => ListKind::Templates,
+        _ => ListKind::Tools,
+    }
+}
+
+/// The tools one principal sees on one route.
+struct Tools<'a> {
     displays: Vec<&'a Display>,
-    hash: Digest,
     unavailable: Vec<&'a str>,
 }
 
-impl<'a> Catalogue<'a> {
+impl<'a> Tools<'a> {
     fn of(town: &'a Town, who: &Arc<Principal>, server: Option<&ServerId>) -> Self {
         let visible = town.policy.visible(&town.policy.caller(who), server);
         let display = |entry: &Arc<ToolEntry>| {
@@ -116,52 +172,95 @@ impl<'a> Catalogue<'a> {
             }
         };
         let displays: Vec<&Display> = visible.iter().filter_map(display).collect();
-        let hash = catalogue_hash(&displays);
         let unavailable = if server.is_none() {
             unavailable(town, who, &visible)
         } else {
             Vec::new()
         };
-        Self {
-            displays,
-            hash,
-            unavailable,
-        }
+        Self { displays, unavailable }
     }
 
-    fn page(&self, start: usize, next: Option<&str>) -> Bytes {
-        let mut out = b"{\"tools\":[".to_vec();
-        for (place, display) in self.displays.iter().skip(start).take(PAGE).enumerate() {
-            if place > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(&display.definition);
+    fn catalogue(&self) -> Catalogue<'_> {
+        Catalogue {
+            kind: ListKind::Tools,
+            hash: catalogue_hash(self.displays.iter().map(|display| display.canonical.as_slice())),
+            entries: self
+                .displays
+                .iter()
+                .map(|display| display.definition.as_slice())
+                .collect(),
+            unavailable: self.unavailable.clone(),
+            ttl_ms: 0,
         }
-        out.push(b']');
-        if let Some(cursor) = next {
-            out.extend_from_slice(b",\"nextCursor\":");
-            mcp::compose::string(cursor, &mut out);
+    }
+}
+
+/// Everything one principal sees of one kind on one route.
+struct Catalogue<'a> {
+    kind: ListKind,
+    entries: Vec<&'a [u8]>,
+    hash: Digest,
+    unavailable: Vec<&'a str>,
+    ttl_ms: u64,
+}
+
+impl Catalogue<'_> {
+    fn page(&self, client: &Client, start: usize, next: Option<&str>) -> Bytes {
+        let mut entries = b"[".to_vec();
+        for (place, entry) in self.entries.iter().skip(start).take(PAGE).enumerate() {
+            if place > 0 {
+                entries.push(b',');
+            }
+            entries.extend_from_slice(entry);
+        }
+        entries.push(b']');
+        let next = next.map(compose::literal);
+        let ttl = self.ttl_ms.to_string();
+        let meta = self.meta(client);
+        let mut members: Vec<(&str, &[u8])> = vec![(self.kind.member(), &entries)];
+        members.extend(next.as_deref().map(|cursor| ("nextCursor", cursor)));
+        if matches!(client, Client::Modern(_)) {
+            members.push(("resultType", b"\"complete\""));
+            members.push(("ttlMs", ttl.as_bytes()));
+            members.push(("cacheScope", b"\"private\""));
+        }
+        members.extend(meta.as_deref().map(|meta| ("_meta", meta)));
+        let mut out = Vec::with_capacity(entries.len() + 256);
+        compose::object(members.into_iter(), &mut out);
+        out.into()
+    }
+
+    fn meta(&self, client: &Client) -> Option<Vec<u8>> {
+        let names: Vec<Vec<u8>> = self.unavailable.iter().map(|id| compose::literal(id)).collect();
+        let names = [b"[".as_slice(), &names.join(&b','), b"]"].concat();
+        let mut members: Vec<(&str, &[u8])> = Vec::new();
+        if matches!(client, Client::Modern(_)) {
+            members.push((mcp::translate::SERVER_INFO, compose::OUR_INFO.as_bytes()));
         }
         if !self.unavailable.is_empty() {
-            let names: Vec<String> = self.unavailable.iter().map(|id| format!("\"{id}\"")).collect();
-            out.extend_from_slice(format!(",\"_meta\":{{\"portreeve/unavailable\":[{}]}}", names.join(",")).as_bytes());
+            members.push(("portreeve/unavailable", &names));
         }
-        out.push(b'}');
-        out.into()
+        let mut out = Vec::new();
+        compose::object(members.iter().copied(), &mut out);
+        (!members.is_empty()).then_some(out)
     }
 }
 
 /// SHA-256 of the canonical array of what is shown, all pages.
-fn catalogue_hash(displays: &[&Display]) -> Digest {
+fn catalogue_hash<'a>(entries: impl Iterator<Item = &'a [u8]>) -> Digest {
     let mut pieces: Vec<&[u8]> = vec![b"["];
-    for (place, display) in displays.iter().enumerate() {
+    for (place, entry) in entries.enumerate() {
         if place > 0 {
             pieces.push(b",");
         }
-        pieces.push(&display.canonical);
+        pieces.push(entry);
     }
     pieces.push(b"]");
     Digest::of_pieces(pieces)
+}
+
+fn canonical_form(entry: &[u8]) -> Vec<u8> {
+    Display::of(entry.to_vec()).canonical
 }
 
 /// The servers that are down, of those the principal may use.

@@ -5,14 +5,14 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
-use ledger::{LedgerDown, Receipt, Verdict};
+use hyper::body::Body;
+use ledger::{Era, LedgerDown, Receipt, Verdict};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{RequestId, compose};
 use screening::result::ScreenedResult;
 use vocabulary::{ReasonCode, ReceiptId};
 
-/// What hyper sends.
-pub(crate) type ReplyBody = Full<Bytes>;
+use crate::outlet::{EventBody, Outlet, ReplyBody};
 
 /// An answer that may leave.
 ///
@@ -53,11 +53,14 @@ enum Content {
     Screened {
         id: RequestId,
         result: ScreenedResult,
+        adapted: Option<Bytes>,
     },
     ServerError {
         id: RequestId,
         error: ScreenedResult,
+        adapted: Option<Bytes>,
     },
+    Events(Box<EventBody>),
     Own {
         id: RequestId,
         result: Bytes,
@@ -72,6 +75,7 @@ enum Content {
         id: RequestId,
         text: String,
         decision: DecisionNote,
+        era: Era,
     },
 }
 
@@ -81,6 +85,8 @@ pub(crate) struct DecisionNote {
     pub(crate) verdict: Verdict,
     pub(crate) code: ReasonCode,
     pub(crate) retry_after_ms: Option<u64>,
+    /// What the protocol wants beside it: names, raw values.
+    pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl DecisionNote {
@@ -89,6 +95,7 @@ impl DecisionNote {
             verdict: Verdict::Deny,
             code,
             retry_after_ms: None,
+            beside: Vec::new(),
         }
     }
 
@@ -97,6 +104,7 @@ impl DecisionNote {
             verdict: Verdict::Allow,
             code,
             retry_after_ms: None,
+            beside: Vec::new(),
         }
     }
 
@@ -111,10 +119,18 @@ impl DecisionNote {
             Verdict::RequireApproval => "require_approval",
         };
         let text = format!(
-            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"],\"receipt_id\":\"{receipt}\"{retry}}}",
+            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"],\"receipt_id\":\"{receipt}\"{retry}",
             self.code
         );
-        text.into_bytes()
+        let mut out = text.into_bytes();
+        for (name, raw) in &self.beside {
+            out.push(b',');
+            compose::string(name, &mut out);
+            out.push(b':');
+            out.extend_from_slice(raw);
+        }
+        out.push(b'}');
+        out
     }
 }
 
@@ -131,12 +147,30 @@ impl Prepared {
 
     /// A server's result, screened.
     pub(crate) fn result(id: RequestId, result: ScreenedResult) -> Self {
-        Self::ok(Content::Screened { id, result })
+        Self::ok(Content::Screened {
+            id,
+            result,
+            adapted: None,
+        })
+    }
+
+    /// A server's result, screened, then adapted to the client's era.
+    pub(crate) fn adapted_result(id: RequestId, result: ScreenedResult, adapted: Bytes) -> Self {
+        Self::ok(Content::Screened {
+            id,
+            result,
+            adapted: Some(adapted),
+        })
+    }
+
+    /// A stream without an end of its own.
+    pub(crate) fn events(body: EventBody) -> Self {
+        Self::ok(Content::Events(Box::new(body)))
     }
 
     /// A server's own error, screened.
-    pub(crate) fn server_error(id: RequestId, error: ScreenedResult) -> Self {
-        Self::ok(Content::ServerError { id, error })
+    pub(crate) fn server_error(id: RequestId, error: ScreenedResult, adapted: Option<Bytes>) -> Self {
+        Self::ok(Content::ServerError { id, error, adapted })
     }
 
     /// A result of the gateway's own.
@@ -155,8 +189,13 @@ impl Prepared {
     }
 
     /// A tool result that tells a model what is wrong.
-    pub(crate) fn error_result(id: RequestId, text: String, decision: DecisionNote) -> Self {
-        Self::ok(Content::ErrorResult { id, text, decision })
+    pub(crate) fn error_result(id: RequestId, era: Era, text: String, decision: DecisionNote) -> Self {
+        Self::ok(Content::ErrorResult {
+            id,
+            text,
+            decision,
+            era,
+        })
     }
 
     /// A refusal by HTTP status, with a JSON-RPC error as body.
@@ -173,6 +212,10 @@ impl Prepared {
             status,
             ..Self::ok(Content::Nothing)
         }
+    }
+
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
     }
 
     pub(crate) fn with_challenge(self, challenge: String) -> Self {
@@ -222,7 +265,7 @@ impl Prepared {
     /// The id of the request this answers, where one was read.
     pub(crate) fn request_id(&self) -> Option<&RequestId> {
         match &self.content {
-            Content::Nothing => None,
+            Content::Nothing | Content::Events(_) => None,
             Content::Refusal { id, .. } => id.as_ref(),
             Content::Screened { id, .. }
             | Content::ServerError { id, .. }
@@ -234,9 +277,13 @@ impl Prepared {
     /// The body under the receipt's name; its length does not depend on the name.
     pub(crate) fn body(&self, receipt: ReceiptId) -> Bytes {
         let message = match &self.content {
-            Content::Nothing => return Bytes::new(),
-            Content::Screened { id, result } => compose::result(id, result.bytes()),
-            Content::ServerError { id, error } => compose::server_error(id, error.bytes()),
+            Content::Nothing | Content::Events(_) => return Bytes::new(),
+            Content::Screened { id, result, adapted } => {
+                compose::result(id, adapted.as_ref().unwrap_or_else(|| result.bytes()))
+            }
+            Content::ServerError { id, error, adapted } => {
+                compose::server_error(id, adapted.as_ref().unwrap_or_else(|| error.bytes()))
+            }
             Content::Own { id, result } => compose::result(id, result),
             Content::Refusal {
                 id,
@@ -244,14 +291,26 @@ impl Prepared {
                 message,
                 decision,
             } => compose::error(id.as_ref(), *code, message, &decision.to_json(receipt)),
-            Content::ErrorResult { id, text, decision } => {
-                compose::result(id, &compose::error_result(text, &decision.to_json(receipt)))
-            }
+            Content::ErrorResult {
+                id,
+                text,
+                decision,
+                era,
+            } => compose::result(id, &error_result(*era, text, &decision.to_json(receipt))),
         };
         match self.form {
             AnswerForm::Json => message,
-            AnswerForm::EventStream => compose::event(&message),
+            AnswerForm::EventStream => mcp::sse::event(None, &message),
         }
+    }
+}
+
+/// A tool result of ours; a modern one says that it is complete.
+fn error_result(era: Era, text: &str, decision: &[u8]) -> Bytes {
+    let result = compose::error_result(text, decision);
+    match (era, result.strip_suffix(b"}")) {
+        (Era::Modern, Some(open)) => [open, b",\"resultType\":\"complete\"}"].concat().into(),
+        (Era::Modern | Era::Legacy, _) => result,
     }
 }
 
@@ -276,6 +335,46 @@ impl Answer {
     #[must_use]
     pub(crate) fn into_response(self) -> Response<ReplyBody> {
         self.response
+    }
+
+    /// The beginning of a stream whose answer comes as its last event, with its own receipt.
+    pub(crate) fn stream(body: EventBody) -> Self {
+        let mut response = Response::new(ReplyBody::Events(Box::new(body)));
+        stream_headers(response.headers_mut());
+        Self { response }
+    }
+
+    /// Sends the answer as the last event of a stream that has begun.
+    pub(crate) async fn into_last_event(self, outlet: &Outlet) -> Self {
+        if let ReplyBody::Whole(body) = self.response.into_body()
+            && let Some(message) = whole(body)
+        {
+            outlet.finish(&message).await;
+        }
+        Self::acknowledged()
+    }
+
+    /// The answers of a batch, as one array.
+    pub(crate) fn batch(answers: Vec<Self>, form: AnswerForm) -> Self {
+        let bodies = answers
+            .into_iter()
+            .filter_map(|answer| match answer.response.into_body() {
+                ReplyBody::Whole(body) => whole(body),
+                ReplyBody::Events(_) => None,
+            });
+        let bodies: Vec<Bytes> = bodies.filter(|body| !body.is_empty()).collect();
+        if bodies.is_empty() {
+            return Self::acknowledged();
+        }
+        let array = [b"[".as_slice(), &bodies.join(&b','), b"]"].concat();
+        match form {
+            AnswerForm::Json => Self::json(StatusCode::OK, array.into()),
+            AnswerForm::EventStream => {
+                let mut response = Response::new(full(mcp::sse::event(None, &array)));
+                stream_headers(response.headers_mut());
+                Self { response }
+            }
+        }
     }
 
     /// The record could not be written: the answer stays here, and this is said instead.
@@ -313,15 +412,29 @@ impl Answer {
     }
 
     fn of(prepared: Prepared, body: Bytes) -> Self {
-        let mut response = Response::new(full(body));
+        let form = match (&prepared.content, prepared.form) {
+            (Content::Nothing, _) => None,
+            (Content::Events(_), _) => Some(AnswerForm::EventStream),
+            (_, form) => Some(form),
+        };
+        let body = match prepared.content {
+            Content::Events(events) => ReplyBody::Events(events),
+            Content::Nothing
+            | Content::Screened { .. }
+            | Content::ServerError { .. }
+            | Content::Own { .. }
+            | Content::Refusal { .. }
+            | Content::ErrorResult { .. } => full(body),
+        };
+        let mut response = Response::new(body);
         *response.status_mut() = prepared.status;
         let headers = response.headers_mut();
-        if !matches!(prepared.content, Content::Nothing) {
-            let kind = match prepared.form {
-                AnswerForm::Json => JSON,
-                AnswerForm::EventStream => EVENT_STREAM,
-            };
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        match form {
+            None => {}
+            Some(AnswerForm::Json) => {
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+            }
+            Some(AnswerForm::EventStream) => stream_headers(headers),
         }
         if let Some(id) = prepared.session.and_then(|id| HeaderValue::try_from(id).ok()) {
             headers.insert(SESSION_ID, id);
@@ -330,12 +443,31 @@ impl Answer {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if prepared.status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, HeaderValue::from_static("POST, DELETE"));
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
         }
         Self { response }
     }
 }
 
 fn full(body: Bytes) -> ReplyBody {
-    Full::new(body)
+    ReplyBody::Whole(Full::new(body))
+}
+
+/// The bytes of a whole body.
+fn whole(mut body: Full<Bytes>) -> Option<Bytes> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(&mut body).poll_frame(&mut context) {
+        std::task::Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
+        std::task::Poll::Ready(None | Some(Err(_))) | std::task::Poll::Pending => None,
+    }
+}
+
+/// Nobody on the way may hold events back.
+fn stream_headers(headers: &mut http::HeaderMap) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
 }

@@ -1,13 +1,21 @@
 //! Client sessions: opaque ids of 256 bits, kept here by their digest, bound to the principal that
-//! opened them, idle and absolute ends, and the calls that can be cancelled.
+//! opened them, idle and absolute ends, the calls that can be cancelled, the streams that can be
+//! taken up, and the questions that wait for an answer.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp::Version;
-use tokio::sync::Notify;
-use vocabulary::{ActorType, Digest, Principal, random_hex};
+use bytes::Bytes;
+use mcp::translate::LogLevel;
+use mcp::{Content, Version};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::AbortHandle;
+use vocabulary::{ActorType, Digest, Principal, ServerId, random_hex};
+
+use crate::client::Abilities;
+use crate::track::{Opening, Track};
 
 /// A session unused for this long ends.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -21,14 +29,31 @@ pub(crate) struct Session {
     owner: Owner,
     pub(crate) version: Version,
     pub(crate) digest: Digest,
+    /// What the client said it can, when it opened the session.
+    pub(crate) abilities: Abilities,
+    level: Mutex<Option<LogLevel>>,
     opened: Instant,
     used: Mutex<Instant>,
     calls: Mutex<Vec<(Vec<u8>, Arc<Notify>)>>,
+    tracks: Mutex<BTreeMap<u64, Arc<Track>>>,
+    last_track: AtomicU64,
+    questions: Mutex<HashMap<u64, oneshot::Sender<Content>>>,
+    last_question: AtomicU64,
+    ended: Notify,
+    attended: AtomicBool,
+    subscriptions: Mutex<BTreeSet<(ServerId, String)>>,
+    listeners: Mutex<HashMap<ServerId, AbortHandle>>,
 }
+
+/// Streams of a session that can be taken up; older ones are forgotten.
+const MOST_TRACKS: usize = 64;
+const MOST_SUBSCRIPTIONS: usize = 256;
+/// The track of what answers nothing.
+const STANDING: u64 = 0;
 
 /// Who a session belongs to: the same subject and kind of actor, of the same issuer, with the same client.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Owner {
+pub(crate) struct Owner {
     issuer: String,
     sub: String,
     client_id: Option<String>,
@@ -36,7 +61,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn of(who: &Principal) -> Self {
+    pub(crate) fn of(who: &Principal) -> Self {
         Self {
             issuer: who.issuer.clone(),
             sub: who.sub.clone(),
@@ -45,7 +70,7 @@ impl Owner {
         }
     }
 
-    fn is(&self, who: &Principal) -> bool {
+    pub(crate) fn is(&self, who: &Principal) -> bool {
         self.sub == who.sub
             && self.issuer == who.issuer
             && self.client_id == who.client_id
@@ -60,7 +85,12 @@ pub(crate) struct Sessions(Mutex<HashMap<Digest, Arc<Session>>>);
 impl Sessions {
     /// Opens a session; gives its id, which is shown once. `None` when there is no room or no
     /// randomness.
-    pub(crate) fn open(&self, who: &Principal, version: Version) -> Option<(String, Arc<Session>)> {
+    pub(crate) fn open(
+        &self,
+        who: &Principal,
+        version: Version,
+        abilities: Abilities,
+    ) -> Option<(String, Arc<Session>)> {
         let id = random_hex(32).ok()?;
         let digest = Digest::of(id.as_bytes());
         let now = Instant::now();
@@ -74,9 +104,19 @@ impl Sessions {
             owner,
             version,
             digest,
+            abilities,
+            level: Mutex::default(),
             opened: now,
             used: Mutex::new(now),
             calls: Mutex::default(),
+            tracks: Mutex::new(BTreeMap::from([(STANDING, Arc::new(Track::new(STANDING)))])),
+            last_track: AtomicU64::new(STANDING),
+            questions: Mutex::default(),
+            last_question: AtomicU64::new(0),
+            ended: Notify::new(),
+            attended: AtomicBool::new(false),
+            subscriptions: Mutex::default(),
+            listeners: Mutex::default(),
         };
         let session = Arc::new(session);
         sessions.insert(digest, session.clone());
@@ -105,6 +145,13 @@ impl Sessions {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&session.digest);
+        session.ended.notify_waiters();
+    }
+
+    /// Whether a session is still open.
+    pub(crate) fn is_open(&self, session: &Session) -> bool {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.contains_key(&session.digest) && session.is_alive(Instant::now())
     }
 }
 
@@ -134,6 +181,130 @@ impl Session {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
+    /// Completes when the client ends the session.
+    pub(crate) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// The log level the client asked for.
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        *lock(&self.level)
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        *lock(&self.level) = Some(level);
+    }
+
+    /// A new stream that can be taken up, with its first listener.
+    pub(crate) async fn lay_track(&self, listener: mpsc::Sender<Bytes>) -> Arc<Track> {
+        let number = self.last_track.fetch_add(1, Ordering::Relaxed) + 1;
+        let track = Arc::new(Track::new(number));
+        track.begin(listener, self.opening()).await;
+        let mut tracks = lock(&self.tracks);
+        tracks.insert(number, track.clone());
+        while tracks.len() > MOST_TRACKS {
+            // The standing track is the first and stays.
+            let Some(oldest) = tracks.keys().copied().find(|number| *number != STANDING) else {
+                break;
+            };
+            tracks.remove(&oldest);
+        }
+        track
+    }
+
+    /// A stream by its number.
+    pub(crate) fn track(&self, number: u64) -> Option<Arc<Track>> {
+        lock(&self.tracks).get(&number).cloned()
+    }
+
+    /// The stream of what answers nothing, with a new listener.
+    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Bytes>) -> Option<Arc<Track>> {
+        let track = self.track(STANDING)?;
+        track.begin(listener, self.opening()).await;
+        Some(track)
+    }
+
+    /// The stream of what answers nothing.
+    pub(crate) fn standing(&self) -> Option<Arc<Track>> {
+        self.track(STANDING)
+    }
+
+    /// Whether this is the first to look after the standing stream.
+    pub(crate) fn attend_once(&self) -> bool {
+        !self.attended.swap(true, Ordering::SeqCst)
+    }
+
+    /// Notes a subscription; `false` when there are too many.
+    pub(crate) fn subscribe(&self, server: &ServerId, uri: &str) -> bool {
+        let mut subscriptions = lock(&self.subscriptions);
+        if subscriptions.len() >= MOST_SUBSCRIPTIONS {
+            return false;
+        }
+        subscriptions.insert((server.clone(), uri.to_owned()));
+        true
+    }
+
+    pub(crate) fn unsubscribe(&self, server: &ServerId, uri: &str) {
+        lock(&self.subscriptions).remove(&(server.clone(), uri.to_owned()));
+    }
+
+    pub(crate) fn is_subscribed(&self, server: &ServerId, uri: &str) -> bool {
+        lock(&self.subscriptions).contains(&(server.clone(), uri.to_owned()))
+    }
+
+    /// The resources of a server that the client subscribed to.
+    pub(crate) fn subscribed_to(&self, server: &ServerId) -> Vec<String> {
+        let subscriptions = lock(&self.subscriptions);
+        let here = subscriptions.iter().filter(|(id, _)| id == server);
+        here.map(|(_, uri)| uri.clone()).collect()
+    }
+
+    pub(crate) fn listens_to(&self, server: &ServerId) -> bool {
+        lock(&self.listeners)
+            .get(server)
+            .is_some_and(|task| !task.is_finished())
+    }
+
+    /// Keeps a listener in place of the one before.
+    pub(crate) fn keep_listening(&self, server: &ServerId, task: AbortHandle) {
+        if let Some(before) = lock(&self.listeners).insert(server.clone(), task) {
+            before.abort();
+        }
+    }
+
+    pub(crate) fn stop_listening(&self, server: &ServerId) {
+        if let Some(task) = lock(&self.listeners).remove(server) {
+            task.abort();
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        if self.version >= Version::November2025 {
+            Opening::Announced
+        } else {
+            Opening::Silent
+        }
+    }
+
+    /// A question to the client that waits for an answer; forgotten when dropped.
+    pub(crate) fn pose(self: &Arc<Self>) -> Posed {
+        let id = self.last_question.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, answer) = oneshot::channel();
+        lock(&self.questions).insert(id, sender);
+        Posed {
+            session: self.clone(),
+            id,
+            answer,
+        }
+    }
+
+    /// The client answers a question. `false` if nobody asked.
+    pub(crate) fn settle(&self, id: &[u8], content: Content) -> bool {
+        let id = std::str::from_utf8(id).ok().and_then(|id| id.parse::<u64>().ok());
+        let waiting = id.and_then(|id| lock(&self.questions).remove(&id));
+        waiting.is_some_and(|waiting| waiting.send(content).is_ok())
+    }
+
     /// Notes a call that a client may cancel by its id. A client that uses an id twice at a time
     /// cancels both.
     pub(crate) fn begin(self: &Arc<Self>, id: &[u8]) -> OpenCall {
@@ -153,6 +324,35 @@ impl Session {
             cancelled.notify_one();
         }
     }
+}
+
+/// A question that was put to the client.
+pub(crate) struct Posed {
+    session: Arc<Session>,
+    id: u64,
+    answer: oneshot::Receiver<Content>,
+}
+
+impl Posed {
+    /// Its id, in the client's eyes.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The answer; `None` if the session ended before.
+    pub(crate) async fn answer(&mut self) -> Option<Content> {
+        (&mut self.answer).await.ok()
+    }
+}
+
+impl Drop for Posed {
+    fn drop(&mut self) {
+        lock(&self.session.questions).remove(&self.id);
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A call in flight; forgotten when dropped.
@@ -177,8 +377,6 @@ impl Drop for OpenCall {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
     use vocabulary::{Authn, ServerScope};
 
     use super::*;
@@ -202,7 +400,9 @@ mod tests {
     #[test]
     fn a_session_is_found_by_its_owner_alone_and_not_after_its_end() {
         let sessions = Sessions::default();
-        let (id, session) = sessions.open(&principal("ann"), Version::LATEST).expect("room");
+        let (id, session) = sessions
+            .open(&principal("ann"), Version::LATEST, Abilities::none())
+            .expect("room");
         assert_eq!(id.len(), 64);
         assert!(sessions.find(&id, &principal("ann")).is_some());
         assert!(sessions.find(&id, &principal("bob")).is_none());
@@ -214,9 +414,16 @@ mod tests {
     #[test]
     fn one_principal_cannot_crowd_out_the_others() {
         let sessions = Sessions::default();
-        let (bobs, _) = sessions.open(&principal("bob"), Version::LATEST).expect("room");
+        let (bobs, _) = sessions
+            .open(&principal("bob"), Version::LATEST, Abilities::none())
+            .expect("room");
         let ids: Vec<_> = (0..MOST_PER_PRINCIPAL + 5)
-            .map(|_| sessions.open(&principal("ann"), Version::LATEST).expect("room").0)
+            .map(|_| {
+                sessions
+                    .open(&principal("ann"), Version::LATEST, Abilities::none())
+                    .expect("room")
+                    .0
+            })
             .collect();
         assert!(sessions.find(&bobs, &principal("bob")).is_some());
         let open = ids
@@ -229,7 +436,9 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_cancelled_by_its_id_alone() {
         let sessions = Sessions::default();
-        let (_, session) = sessions.open(&principal("ann"), Version::LATEST).expect("room");
+        let (_, session) = sessions
+            .open(&principal("ann"), Version::LATEST, Abilities::none())
+            .expect("room");
         let (call, other) = (session.begin(b"7"), session.begin(b"8"));
         session.cancel(b"7");
         call.cancelled().await;

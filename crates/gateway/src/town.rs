@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use mcp::headers::Marks;
 use mcp::method::federated;
 use policy::{Inventory, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry};
 use screening::arguments::{ArgumentRules, Fields};
@@ -61,6 +62,8 @@ pub struct TownPlan {
     pub states: HashMap<ServerId, watch::Receiver<ServerState>>,
     /// Tools whose undeclared fields the operator lets through.
     pub open_tools: BTreeSet<(ServerId, String)>,
+    /// Methods beyond MCP that the operator lets through.
+    pub extension_methods: BTreeMap<ServerId, Vec<String>>,
     /// Rate and concurrency.
     pub limiter: policy::Limits,
     /// Sizes.
@@ -80,6 +83,7 @@ pub struct Town {
     pub(crate) limiter: policy::Limits,
     pub(crate) limits: Limits,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
+    extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
     tools: HashMap<ToolId, Arc<ToolOnDisplay>>,
 }
@@ -87,6 +91,8 @@ pub struct Town {
 /// What the gateway keeps beside a tool's entry.
 pub(crate) struct ToolOnDisplay {
     pub(crate) rules: ArgumentRules,
+    /// What of the arguments a modern request repeats in its headers.
+    pub(crate) marks: Marks,
     fields: Fields,
     limits: json::Limits,
     entry: Arc<ToolEntry>,
@@ -148,6 +154,7 @@ impl Town {
                 .into_iter()
                 .map(|server| (server.id().clone(), server))
                 .collect(),
+            extension_methods: plan.extension_methods,
             states: plan.states,
             tools,
         }
@@ -189,6 +196,15 @@ impl Town {
         self.servers.values()
     }
 
+    /// Methods beyond MCP that the operator lets through to a server.
+    pub(crate) fn extension_methods(&self, server: &ServerId) -> impl Iterator<Item = &str> {
+        self.extension_methods
+            .get(server)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+    }
+
     pub(crate) fn tool(&self, id: &ToolId) -> Option<&ToolOnDisplay> {
         self.tools.get(id).map(Arc::as_ref)
     }
@@ -227,9 +243,11 @@ impl ToolOnDisplay {
     /// `None` where the input schema cannot be used.
     fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
         let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;
+        let marks = Marks::read(&entry.input_schema).ok()?;
         let (plain, federated) = (OnceLock::new(), OnceLock::new());
         Some(Arc::new(Self {
             rules,
+            marks,
             fields,
             limits,
             entry: entry.clone(),
@@ -266,7 +284,7 @@ impl ToolOnDisplay {
 }
 
 impl Display {
-    fn of(definition: Vec<u8>) -> Self {
+    pub(crate) fn of(definition: Vec<u8>) -> Self {
         const READING: json::Limits = json::Limits {
             max_bytes: 1 << 20,
             max_depth: 512,

@@ -1,8 +1,11 @@
 //! Writes messages: short literals around raw spans. Results and arguments are copied as they
 //! are, never written again.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::envelope::Content;
 use crate::id::RequestId;
 use crate::version::Version;
 
@@ -68,70 +71,197 @@ pub fn error_result(text: &str, decision: &[u8]) -> Bytes {
     out.into()
 }
 
-/// Our `initialize` towards a server: no client capability, so that it cannot ask anything.
-#[must_use]
-pub fn initialize_request(id: u64) -> Bytes {
-    let text = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{}\",\"capabilities\":{{}},\"clientInfo\":{{\"name\":\"portreeve\",\"version\":\"{}\"}}}}}}",
-        Version::LATEST.as_str(),
-        env!("CARGO_PKG_VERSION"),
-    );
-    text.into()
+/// A request to a server: our envelope and `_meta`, everything else as raw spans.
+pub struct Outgoing<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The members of `params` but `_meta`: names, raw values.
+    pub members: Vec<(&'a str, Cow<'a, [u8]>)>,
+    /// What goes into `_meta`.
+    pub meta: OutgoingMeta<'a>,
 }
 
-/// `notifications/initialized`
-#[must_use]
-pub fn initialized_notification() -> Bytes {
-    Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}")
+/// `_meta` of a request to a server.
+#[derive(Default)]
+pub struct OutgoingMeta<'a> {
+    /// The client's own keys that go along: names, raw values.
+    pub passed: Vec<(&'a str, &'a [u8])>,
+    /// Whether progress is wanted; our id is the token.
+    pub progress: Progress,
+    /// What a modern server has to be told with each request.
+    pub modern: Option<ModernMeta<'a>>,
 }
 
-/// `notifications/cancelled` for a request of ours.
-#[must_use]
-pub fn cancelled_notification(id: u64) -> Bytes {
-    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id},\"reason\":\"the gateway no longer waits\"}}}}").into()
+/// Whether progress is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Progress {
+    /// Nobody asked for it.
+    #[default]
+    Unwanted,
+    /// The client did.
+    Wanted,
 }
 
-/// `tools/list`, from the start or from a cursor.
-#[must_use]
-pub fn list_request(id: u64, cursor: Option<&str>) -> Bytes {
-    let mut out = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"").into_bytes();
-    if let Some(cursor) = cursor {
-        out.extend_from_slice(b",\"params\":{\"cursor\":");
-        string(cursor, &mut out);
+/// What a modern server has to be told with each request.
+pub struct ModernMeta<'a> {
+    /// The capabilities of the client that we relay, a raw object.
+    pub capabilities: &'a [u8],
+    /// The log level the client asked for.
+    pub log_level: Option<&'a str>,
+}
+
+impl Outgoing<'_> {
+    /// The message under this id.
+    #[must_use]
+    pub fn write(&self, id: u64) -> Bytes {
+        let raw: usize = self.members.iter().map(|(name, raw)| name.len() + raw.len() + 4).sum();
+        let mut out = Vec::with_capacity(96 + self.method.len() + raw);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        out.extend_from_slice(id.to_string().as_bytes());
+        out.extend_from_slice(b",\"method\":");
+        string(self.method, &mut out);
+        let meta = self.meta.write(id);
+        if !self.members.is_empty() || meta.is_some() {
+            out.extend_from_slice(b",\"params\":");
+            let members = self.members.iter().map(|(name, raw)| (*name, raw.as_ref()));
+            object(members.chain(meta.as_deref().map(|meta| ("_meta", meta))), &mut out);
+        }
         out.push(b'}');
+        out.into()
+    }
+}
+
+impl OutgoingMeta<'_> {
+    fn write(&self, id: u64) -> Option<Vec<u8>> {
+        if self.passed.is_empty() && self.progress == Progress::Unwanted && self.modern.is_none() {
+            return None;
+        }
+        let token = id.to_string();
+        let mut members: Vec<(&str, &[u8])> = self.passed.clone();
+        if self.progress == Progress::Wanted {
+            members.push(("progressToken", token.as_bytes()));
+        }
+        let level = self.modern.as_ref().and_then(|modern| modern.log_level).map(literal);
+        if let Some(modern) = &self.modern {
+            members.push(("io.modelcontextprotocol/protocolVersion", MODERN_VERSION));
+            members.push(("io.modelcontextprotocol/clientInfo", OUR_INFO.as_bytes()));
+            members.push(("io.modelcontextprotocol/clientCapabilities", modern.capabilities));
+        }
+        if let Some(level) = &level {
+            members.push(("io.modelcontextprotocol/logLevel", level));
+        }
+        let mut out = Vec::new();
+        object(members.into_iter(), &mut out);
+        Some(out)
+    }
+}
+
+const MODERN_VERSION: &[u8] = b"\"2026-07-28\"";
+
+/// How we introduce ourselves, to servers and to clients.
+pub const OUR_INFO: &str = concat!(
+    "{\"name\":\"portreeve\",\"title\":\"Portreeve\",\"version\":\"",
+    env!("CARGO_PKG_VERSION"),
+    "\"}"
+);
+
+/// Our `initialize` towards a server, with the client's capabilities that we relay (raw JSON).
+#[must_use]
+pub fn initialize_request(id: u64, capabilities: &[u8]) -> Bytes {
+    let version = literal(Version::LATEST.as_str());
+    let params = [
+        ("protocolVersion", version.as_slice()),
+        ("capabilities", capabilities),
+        ("clientInfo", OUR_INFO.as_bytes()),
+    ];
+    let request = Outgoing {
+        method: "initialize",
+        members: params
+            .into_iter()
+            .map(|(name, raw)| (name, Cow::Borrowed(raw)))
+            .collect(),
+        meta: OutgoingMeta::default(),
+    };
+    request.write(id)
+}
+
+/// A notification, with raw `params`.
+#[must_use]
+pub fn notification(method: &str, params: Option<&[u8]>) -> Bytes {
+    let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
+    string(method, &mut out);
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params);
     }
     out.push(b'}');
     out.into()
 }
 
-/// `tools/call`: `arguments` stand in it byte for byte, or stay absent.
+/// A request to a client, with a raw id and raw `params`.
 #[must_use]
-pub fn call_request(id: u64, tool: &str, arguments: Option<&[u8]>) -> Bytes {
-    let mut out = Vec::with_capacity(96 + tool.len() + arguments.map_or(0, <[u8]>::len));
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.to_string().as_bytes());
-    out.extend_from_slice(b",\"method\":\"tools/call\",\"params\":{\"name\":");
-    string(tool, &mut out);
-    if let Some(arguments) = arguments {
-        out.extend_from_slice(b",\"arguments\":");
-        out.extend_from_slice(arguments);
+pub fn request(id: &[u8], method: &str, params: Option<&[u8]>) -> Bytes {
+    let mut out = b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec();
+    out.extend_from_slice(id);
+    out.extend_from_slice(b",\"method\":");
+    string(method, &mut out);
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params);
     }
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
     out.into()
 }
 
-/// One event of a stream; line breaks in the message become further `data:` lines.
+/// A client's answer, under the id the server used.
 #[must_use]
-pub fn event(message: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(message.len() + 32);
-    out.extend_from_slice(b"event: message\n");
-    for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.push(b'\n');
-    }
-    out.push(b'\n');
+pub fn response(id: &[u8], content: &Content) -> Bytes {
+    let (member, raw) = match content {
+        Content::Result(raw) => ("result", raw),
+        Content::Error(raw) => ("error", raw),
+    };
+    let mut out = Vec::with_capacity(48 + id.len() + raw.len());
+    let members = [("jsonrpc", b"\"2.0\"".as_slice()), ("id", id), (member, raw)];
+    object(members.into_iter(), &mut out);
     out.into()
+}
+
+/// An error to answer a server with.
+#[must_use]
+pub fn error_content(code: i32, message: &str) -> Content {
+    let mut out = format!("{{\"code\":{code},\"message\":").into_bytes();
+    string(message, &mut out);
+    out.push(b'}');
+    Content::Error(out.into())
+}
+
+/// `notifications/cancelled` for a request of ours.
+#[must_use]
+pub fn cancelled_notification(id: u64) -> Bytes {
+    let params = format!("{{\"requestId\":{id},\"reason\":\"the gateway no longer waits\"}}");
+    notification("notifications/cancelled", Some(params.as_bytes()))
+}
+
+/// Writes an object of raw members.
+pub fn object<'a>(members: impl Iterator<Item = (&'a str, &'a [u8])>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (place, (name, raw)) in members.enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        string(name, out);
+        out.push(b':');
+        out.extend_from_slice(raw);
+    }
+    out.push(b'}');
+}
+
+/// A JSON string literal.
+#[must_use]
+pub fn literal(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    string(text, &mut out);
+    out
 }
 
 /// Writes a JSON string literal.
@@ -172,24 +302,59 @@ mod tests {
             result_pieces(&id, Bytes::from_static(b"{ \"x\":1e2}")).concat(),
             result(&id, b"{ \"x\":1e2}")
         );
+        let call = |arguments: Option<&'static [u8]>| {
+            let mut members = vec![("name", Cow::Owned(literal("a\"b")))];
+            members.extend(arguments.map(|raw| ("arguments", Cow::Borrowed(raw))));
+            Outgoing {
+                method: "tools/call",
+                members,
+                meta: OutgoingMeta::default(),
+            }
+        };
         assert_eq!(
-            call_request(3, "a\"b", Some(b"{ }")).as_ref(),
+            call(Some(b"{ }")).write(3).as_ref(),
             br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a\"b","arguments":{ }}}"#
         );
         assert_eq!(
-            call_request(3, "t", None).as_ref(),
-            br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"}}"#
+            call(None).write(3).as_ref(),
+            br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a\"b"}}"#
         );
+    }
+
+    #[test]
+    fn a_modern_request_says_who_we_are_and_what_the_client_can() {
+        let request = Outgoing {
+            method: "ping",
+            members: Vec::new(),
+            meta: OutgoingMeta {
+                passed: vec![("x/y", b"1e2")],
+                progress: Progress::Wanted,
+                modern: Some(ModernMeta {
+                    capabilities: b"{\"roots\":{}}",
+                    log_level: Some("info"),
+                }),
+            },
+        };
+        let sent: serde_json::Value = serde_json::from_slice(&request.write(7)).expect("JSON");
+        let meta = &sent["params"]["_meta"];
+        assert_eq!(meta["progressToken"], 7);
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientCapabilities"],
+            serde_json::json!({"roots": {}})
+        );
+        assert_eq!(meta["io.modelcontextprotocol/logLevel"], "info");
     }
 
     #[test]
     fn everything_composed_is_json() {
         for message in [
-            initialize_request(1),
-            initialized_notification(),
+            initialize_request(1, b"{}"),
+            notification("notifications/initialized", None),
+            request(b"\"a\"", "roots/list", Some(b"{}")),
+            response(b"7", &Content::Result(Bytes::from_static(b"{}"))),
+            response(b"7", &error_content(-32601, "a\u{7}\n\\")),
             cancelled_notification(2),
-            list_request(3, None),
-            list_request(4, Some("a\u{7}\n\\")),
             error(None, -32600, "x\u{1}", b"{}"),
             error_result("line\nline", b"{\"decision\":\"deny\"}"),
         ] {
@@ -198,13 +363,5 @@ mod tests {
                 "{message:?}"
             );
         }
-    }
-
-    #[test]
-    fn an_event_keeps_its_message_on_data_lines() {
-        assert_eq!(
-            event(b"{\"a\":\n1}").as_ref(),
-            b"event: message\ndata: {\"a\":\ndata: 1}\n\n"
-        );
     }
 }

@@ -51,8 +51,26 @@ pub enum Message {
     Request(Request),
     /// Wants none.
     Notification(Notification),
-    /// Answers something we asked.
-    Response,
+    /// Answers something a server asked through us.
+    Response(Response),
+}
+
+/// A client's answer to a request that a server made.
+#[derive(Debug)]
+pub struct Response {
+    /// The id it answers.
+    pub id: RequestId,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What an answer says, as raw JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// `result`
+    Result(Bytes),
+    /// `error`
+    Error(Bytes),
 }
 
 /// A request: its parts as spans of the body it came in.
@@ -60,6 +78,7 @@ pub enum Message {
 pub struct Request {
     id: RequestId,
     method: Method,
+    name: String,
     params: Params,
 }
 
@@ -89,6 +108,12 @@ impl Request {
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// The method as the client spelled it.
+    #[must_use]
+    pub fn method_name(&self) -> &str {
+        &self.name
     }
 
     /// What it is asked with.
@@ -131,6 +156,19 @@ impl Params {
         text_of(self.raw(name)?)
     }
 
+    /// All members but `_meta`, in their order: decoded names, raw values.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let members = self.members.iter().flat_map(|object| &object.members);
+        let named = members.filter_map(|(name, span)| Some((name.text(&self.body), self.body.get(span.clone())?)));
+        named.filter(|(name, _)| *name != "_meta")
+    }
+
+    /// The members of `_meta`, likewise.
+    pub fn meta_members(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let members = self.meta.iter().flat_map(|object| &object.members);
+        members.filter_map(|(name, span)| Some((name.text(&self.body), self.body.get(span.clone())?)))
+    }
+
     /// The raw JSON of a member of `_meta`.
     #[must_use]
     pub fn meta(&self, name: &str) -> Option<&[u8]> {
@@ -168,6 +206,30 @@ pub fn parse(body: &Bytes, max_depth: usize) -> Result<Message, Malformed> {
     parts.into_message(body, &envelope)
 }
 
+/// Splits a batch into the bytes of its elements, at most `most` of them.
+///
+/// # Errors
+/// When the body is not a JSON array of that size at most, or empty.
+pub fn split_batch(body: &Bytes, max_depth: usize, most: usize) -> Result<Vec<Bytes>, Malformed> {
+    std::str::from_utf8(body).map_err(|_| Malformed::NotUtf8)?;
+    let mut scanner = Scanner::new(body, max_depth + 1);
+    scanner.expect(b'[')?;
+    let mut elements = Vec::new();
+    loop {
+        let span = scanner.value(1)?;
+        elements.push(body.slice(span));
+        if elements.len() > most {
+            return Err(Malformed::NotAMessage);
+        }
+        if !scanner.take(b',') {
+            break;
+        }
+    }
+    scanner.expect(b']')?;
+    scanner.finish()?;
+    Ok(elements)
+}
+
 #[derive(Default)]
 struct Parts {
     params: Option<Object>,
@@ -197,14 +259,16 @@ impl Parts {
             return Err(Malformed::NotAMessage);
         }
         let Some(method) = raw("method") else {
-            let answers = raw("id").is_some() && (raw("result").is_some() != raw("error").is_some());
-            return if answers {
-                Ok(Message::Response)
-            } else {
-                Err(Malformed::NotAMessage)
+            let content = match (raw("result"), raw("error")) {
+                (Some(result), None) => Content::Result(result),
+                (None, Some(error)) => Content::Error(error),
+                (Some(_), Some(_)) | (None, None) => return Err(Malformed::NotAMessage),
             };
+            let id = raw("id").and_then(RequestId::from_raw).ok_or(Malformed::NotAMessage)?;
+            return Ok(Message::Response(Response { id, content }));
         };
-        let method = Method::parse(&text_of(&method).ok_or(Malformed::NotAMessage)?);
+        let name = text_of(&method).ok_or(Malformed::NotAMessage)?.into_owned();
+        let method = Method::parse(&name);
         if self.params.is_none() && raw("params").is_some() {
             return Err(Malformed::NotAMessage);
         }
@@ -217,7 +281,12 @@ impl Parts {
             None => Ok(Message::Notification(Notification { method, params })),
             Some(id) => {
                 let id = RequestId::from_raw(id).ok_or(Malformed::NotAMessage)?;
-                Ok(Message::Request(Request { id, method, params }))
+                Ok(Message::Request(Request {
+                    id,
+                    method,
+                    name,
+                    params,
+                }))
             }
         }
     }
@@ -410,7 +479,7 @@ mod tests {
         ));
         assert!(matches!(
             parse(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Ok(Message::Response)
+            Ok(Message::Response(_))
         ));
     }
 }

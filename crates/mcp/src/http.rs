@@ -6,6 +6,12 @@ use http::{HeaderMap, HeaderName, header};
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// `MCP-Protocol-Version`
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// `Mcp-Method`
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// `Mcp-Name`
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// `Last-Event-ID`
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The media type of a single message.
 pub const JSON: &str = "application/json";
 /// The media type of a stream of messages.
@@ -47,6 +53,19 @@ pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
         }
     }
     stream
+}
+
+/// Whether `Accept` names event streams: a client that only says `*/*` may not expect one.
+#[must_use]
+pub fn admits_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter();
+    let mut ranges = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    ranges.any(|range| {
+        let kind = range.split(';').next().unwrap_or_default().trim();
+        !is_refused(range) && (kind.eq_ignore_ascii_case(EVENT_STREAM) || kind.eq_ignore_ascii_case("text/*"))
+    })
 }
 
 /// `;q=0` says that a form is not acceptable.

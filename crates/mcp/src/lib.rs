@@ -18,7 +18,7 @@ pub mod sse;
 pub mod translate;
 pub mod version;
 
-pub use envelope::{Malformed, Message, Notification, Params, Request};
+pub use envelope::{Content, Malformed, Message, Notification, Params, Request, Response};
 pub use id::RequestId;
 pub use method::Method;
-pub use version::Version;
+pub use version::{Era, Version};

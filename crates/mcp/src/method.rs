@@ -1,47 +1,93 @@
 //! The methods we speak, and a safe spelling of those we do not.
 
-/// A method name, recognised or not.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Method {
-    /// `initialize`
-    Initialize,
-    /// `ping`
-    Ping,
-    /// `tools/list`
-    ToolsList,
-    /// `tools/call`
-    ToolsCall,
-    /// `notifications/cancelled`
-    Cancelled,
-    /// Anything else, cut to 128 bytes, control characters removed.
-    Other(String),
+macro_rules! methods {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// A method of a client, recognised or not.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub enum Method {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                $variant,
+            )+
+            /// Anything else, cut to 128 bytes, control characters removed.
+            Other(String),
+        }
+
+        impl Method {
+            /// Recognises a method.
+            #[must_use]
+            pub fn parse(name: &str) -> Self {
+                match name {
+                    $($name => Self::$variant,)+
+                    other => Self::Other(recordable(other)),
+                }
+            }
+
+            /// The name for records.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $name,)+
+                    Self::Other(name) => name,
+                }
+            }
+        }
+    };
+}
+
+methods! {
+    Initialize = "initialize",
+    Discover = "server/discover",
+    Ping = "ping",
+    ToolsList = "tools/list",
+    ToolsCall = "tools/call",
+    ResourcesList = "resources/list",
+    TemplatesList = "resources/templates/list",
+    ResourcesRead = "resources/read",
+    Subscribe = "resources/subscribe",
+    Unsubscribe = "resources/unsubscribe",
+    PromptsList = "prompts/list",
+    PromptsGet = "prompts/get",
+    Complete = "completion/complete",
+    SetLevel = "logging/setLevel",
+    Listen = "subscriptions/listen",
+    TasksGet = "tasks/get",
+    TasksUpdate = "tasks/update",
+    TasksCancel = "tasks/cancel",
+    TasksResult = "tasks/result",
+    TasksList = "tasks/list",
+    Cancelled = "notifications/cancelled",
+    Initialized = "notifications/initialized",
+    Progress = "notifications/progress",
+    RootsChanged = "notifications/roots/list_changed",
 }
 
 impl Method {
-    /// Recognises a method.
+    /// Whether it asks for a list.
     #[must_use]
-    pub fn parse(name: &str) -> Self {
-        match name {
-            "initialize" => Self::Initialize,
-            "ping" => Self::Ping,
-            "tools/list" => Self::ToolsList,
-            "tools/call" => Self::ToolsCall,
-            "notifications/cancelled" => Self::Cancelled,
-            other => Self::Other(recordable(other)),
-        }
+    pub fn is_list(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList
+        )
     }
 
-    /// The name for records.
+    /// Whether it is carried to a server, after its params were checked.
     #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Initialize => "initialize",
-            Self::Ping => "ping",
-            Self::ToolsList => "tools/list",
-            Self::ToolsCall => "tools/call",
-            Self::Cancelled => "notifications/cancelled",
-            Self::Other(name) => name,
-        }
+    pub fn is_carried(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolsCall
+                | Self::ResourcesRead
+                | Self::Subscribe
+                | Self::Unsubscribe
+                | Self::PromptsGet
+                | Self::Complete
+                | Self::TasksGet
+                | Self::TasksUpdate
+                | Self::TasksCancel
+                | Self::TasksResult
+        )
     }
 }
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::envelope::text_of;
+use crate::method::recordable;
 use crate::span::{Scanner, Span, SpanFault};
 
 /// A server's message that we cannot use. Never quotes it.
@@ -38,8 +38,30 @@ pub enum ServerMessage {
         /// The raw span of `error`.
         error: Bytes,
     },
-    /// Anything else: a notification, or a request to the client.
-    Other,
+    /// Tells the client something.
+    Notification(ServerNotification),
+    /// Asks the client something.
+    Request(ServerRequest),
+}
+
+/// What a server tells.
+#[derive(Clone, Debug)]
+pub struct ServerNotification {
+    /// The method, at most 128 bytes, without control characters.
+    pub method: String,
+    /// The raw span of `params`, an object.
+    pub params: Option<Bytes>,
+}
+
+/// What a server asks.
+#[derive(Clone, Debug)]
+pub struct ServerRequest {
+    /// The id as the server sent it.
+    pub id: Bytes,
+    /// The method, at most 128 bytes, without control characters.
+    pub method: String,
+    /// The raw span of `params`, an object.
+    pub params: Option<Bytes>,
 }
 
 /// Splits a server's message.
@@ -48,8 +70,11 @@ pub enum ServerMessage {
 /// When it is not one JSON-RPC message within `max_depth`.
 pub fn parse(body: &Bytes, max_depth: usize) -> Result<ServerMessage, Nonsense> {
     std::str::from_utf8(body).map_err(|_| Nonsense::NotJson)?;
-    let [version, id, method, result, error] =
-        top_members(body, max_depth, ["jsonrpc", "id", "method", "result", "error"])?;
+    let [version, id, method, params, result, error] = top_members(
+        body,
+        max_depth,
+        ["jsonrpc", "id", "method", "params", "result", "error"],
+    )?;
     let slice = |span: Span| body.slice(span);
     if version.map(slice).as_deref() != Some(b"\"2.0\"") {
         return Err(Nonsense::NotAMessage);
@@ -57,8 +82,24 @@ pub fn parse(body: &Bytes, max_depth: usize) -> Result<ServerMessage, Nonsense> 
     match (id.map(slice), method, result.map(slice), error.map(slice)) {
         (Some(id), None, Some(result), None) => Ok(ServerMessage::Result { id, result }),
         (Some(id), None, None, Some(error)) => Ok(ServerMessage::Error { id, error }),
-        (_, Some(_), None, None) => Ok(ServerMessage::Other),
+        (id, Some(method), None, None) => aside(id, &slice(method), params.map(slice)),
         _ => Err(Nonsense::NotAMessage),
+    }
+}
+
+/// A notification, or a request where there is an id.
+fn aside(id: Option<Bytes>, method: &[u8], params: Option<Bytes>) -> Result<ServerMessage, Nonsense> {
+    const LONGEST_ID: usize = 1024;
+    let method = recordable(&text_of(method).ok_or(Nonsense::NotAMessage)?);
+    if params.as_ref().is_some_and(|params| params.first() != Some(&b'{')) {
+        return Err(Nonsense::NotAMessage);
+    }
+    match id {
+        None => Ok(ServerMessage::Notification(ServerNotification { method, params })),
+        Some(id) if id.len() <= LONGEST_ID && !matches!(id.first(), Some(b'{' | b'[' | b't' | b'f' | b'n')) => {
+            Ok(ServerMessage::Request(ServerRequest { id, method, params }))
+        }
+        Some(_) => Err(Nonsense::NotAMessage),
     }
 }
 
@@ -121,55 +162,122 @@ pub fn read_error(error: &[u8]) -> Result<ServerError, Nonsense> {
     Ok(ServerError { code: shape.code })
 }
 
-/// One page of `tools/list`: raw definitions, and the cursor if there is more.
+/// One page of a list: raw entries, and the cursor if there is more.
 #[derive(Debug)]
-pub struct ToolsPage {
-    /// Each tool's definition as the server spelled it.
-    pub definitions: Vec<Bytes>,
+pub struct ListPage {
+    /// Each entry as the server spelled it.
+    pub entries: Vec<Bytes>,
     /// Not null means more, even the empty string.
     pub next_cursor: Option<String>,
+    /// How long a client may keep it, where the server says so.
+    pub ttl_ms: Option<u64>,
 }
 
-/// Splits the result of `tools/list`.
+/// Splits the result of a list method whose entries are under `member`.
 ///
 /// # Errors
-/// When it has no array `tools`.
-pub fn read_tools_page(result: &Bytes) -> Result<ToolsPage, Nonsense> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Shape<'a> {
-        #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
-        next_cursor: Option<String>,
-    }
-    let shape: Shape<'_> = serde_json::from_slice(result).map_err(|_| Nonsense::Incomplete)?;
-    let definitions = shape
-        .tools
-        .iter()
-        .map(|raw| result.slice_ref(raw.get().as_bytes()))
-        .collect();
-    Ok(ToolsPage {
-        definitions,
-        next_cursor: shape.next_cursor,
+/// When it has no such array.
+pub fn read_page(result: &Bytes, member: &str) -> Result<ListPage, Nonsense> {
+    let [entries, cursor, ttl] = top_members(result, crate::span::DEEPEST, [member, "nextCursor", "ttlMs"])?;
+    let slice = |span: Span| result.slice(span);
+    let entries = entries.map(slice).ok_or(Nonsense::Incomplete)?;
+    let next_cursor = match cursor.map(slice) {
+        None => None,
+        Some(raw) if raw.as_ref() == b"null" => None,
+        Some(raw) => Some(text_of(&raw).ok_or(Nonsense::Incomplete)?.into_owned()),
+    };
+    let ttl_ms = ttl
+        .map(slice)
+        .and_then(|raw| std::str::from_utf8(&raw).ok()?.parse().ok());
+    Ok(ListPage {
+        entries: elements(&entries)?,
+        next_cursor,
+        ttl_ms,
     })
 }
 
-/// What we take from the answer to `initialize`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Initialized {
-    /// The version the server chose.
-    pub protocol_version: String,
+/// The elements of a raw array.
+fn elements(array: &Bytes) -> Result<Vec<Bytes>, Nonsense> {
+    let mut scanner = Scanner::new(array, crate::span::DEEPEST);
+    let mut found = Vec::new();
+    let mut read = || -> Result<(), SpanFault> {
+        scanner.expect(b'[')?;
+        if !scanner.take(b']') {
+            loop {
+                found.push(array.slice(scanner.value(1)?));
+                if !scanner.take(b',') {
+                    break;
+                }
+            }
+            scanner.expect(b']')?;
+        }
+        scanner.finish()
+    };
+    read().map_err(|_| Nonsense::Incomplete)?;
+    Ok(found)
+}
+
+/// The strings of an array member of a raw object, decoded; what is no string is left out.
+#[must_use]
+pub fn text_list_member(object: &Bytes, name: &str) -> Option<Vec<String>> {
+    let array = object.slice(member_span(object, name)?);
+    let texts = elements(&array).ok()?;
+    Some(
+        texts
+            .iter()
+            .filter_map(|raw| Some(text_of(raw)?.into_owned()))
+            .collect(),
+    )
+}
+
+/// A string member of a raw object, decoded.
+#[must_use]
+pub fn text_member(object: &[u8], name: &str) -> Option<String> {
+    let span = member_span(object, name)?;
+    Some(text_of(object.get(span)?)?.into_owned())
+}
+
+/// What we take from the answer to `initialize` or `server/discover`.
+#[derive(Debug, Default)]
+pub struct Introduction {
+    /// The version the server chose (`initialize`).
+    pub protocol_version: Option<String>,
+    /// The versions it has (`server/discover`).
+    pub supported_versions: Vec<String>,
+    /// What it offers, as raw JSON.
+    pub capabilities: Bytes,
     /// The server's instructions for the model, if any.
     pub instructions: Option<String>,
 }
 
-/// Reads the result of `initialize`.
+/// Reads the result of `initialize` or `server/discover`.
 ///
 /// # Errors
-/// When it names no protocol version.
-pub fn read_initialized(result: &[u8]) -> Result<Initialized, Nonsense> {
-    serde_json::from_slice(result).map_err(|_| Nonsense::Incomplete)
+/// When it is no object with capabilities.
+pub fn read_introduction(result: &Bytes) -> Result<Introduction, Nonsense> {
+    let [version, supported, capabilities, instructions] = top_members(
+        result,
+        crate::span::DEEPEST,
+        ["protocolVersion", "supportedVersions", "capabilities", "instructions"],
+    )?;
+    let slice = |span: Span| result.slice(span);
+    let text = |span: Option<Span>| Some(text_of(&slice(span?))?.into_owned());
+    let supported_versions = match supported.map(slice) {
+        Some(raw) => elements(&raw)?
+            .iter()
+            .filter_map(|raw| Some(text_of(raw)?.into_owned()))
+            .collect(),
+        None => Vec::new(),
+    };
+    Ok(Introduction {
+        protocol_version: text(version),
+        supported_versions,
+        capabilities: capabilities
+            .map(slice)
+            .filter(|raw| raw.first() == Some(&b'{'))
+            .unwrap_or_else(|| Bytes::from_static(b"{}")),
+        instructions: text(instructions),
+    })
 }
 
 /// Whether a raw id is the number `expected`, which is how we spell ours; some servers echo a
@@ -219,19 +327,38 @@ mod tests {
         }
         assert!(matches!(
             parse(&bytes(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#), 9),
-            Ok(ServerMessage::Other)
+            Ok(ServerMessage::Notification(_))
         ));
     }
 
     #[test]
-    fn a_page_keeps_definitions_raw_and_an_empty_cursor_means_more() {
-        let page =
-            read_tools_page(&bytes(r#"{"tools":[{"name" : "a"},{"name":"b"}],"nextCursor":""}"#)).expect("a page");
-        assert_eq!(
-            page.definitions,
-            vec![bytes(r#"{"name" : "a"}"#), bytes(r#"{"name":"b"}"#)]
+    fn a_page_keeps_entries_raw_and_an_empty_cursor_means_more() {
+        let page = read_page(
+            &bytes(r#"{"tools":[{"name" : "a"} , {"name":"b"}],"nextCursor":"","ttlMs":5}"#),
+            "tools",
+        )
+        .expect("a page");
+        assert_eq!(page.entries, vec![bytes(r#"{"name" : "a"}"#), bytes(r#"{"name":"b"}"#)]);
+        assert_eq!((page.next_cursor.as_deref(), page.ttl_ms), (Some(""), Some(5)));
+        assert!(read_page(&bytes(r#"{"tool":[]}"#), "tools").is_err());
+        assert!(
+            read_page(&bytes(r#"{"tools":[],"nextCursor":null}"#), "tools")
+                .expect("a page")
+                .next_cursor
+                .is_none()
         );
-        assert_eq!(page.next_cursor.as_deref(), Some(""));
-        assert!(read_tools_page(&bytes(r#"{"tool":[]}"#)).is_err());
+    }
+
+    #[test]
+    fn requests_and_notifications_of_a_server_are_told_apart() {
+        let asks = parse(&bytes(r#"{"jsonrpc":"2.0","id":"x","method":"roots/list"}"#), 9);
+        assert!(matches!(asks, Ok(ServerMessage::Request(ServerRequest { method, .. })) if method == "roots/list"));
+        for odd in [
+            r#"{"jsonrpc":"2.0","id":null,"method":"roots/list"}"#,
+            r#"{"jsonrpc":"2.0","id":[1],"method":"roots/list"}"#,
+            r#"{"jsonrpc":"2.0","method":"x","params":[1]}"#,
+        ] {
+            assert!(parse(&bytes(odd), 9).is_err(), "{odd}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Reads an event stream piece by piece and gives the data of each event. Bounded: an event that
-//! outgrows the limit ends the reading.
+//! Event streams: read piece by piece, bounded, with what is needed to take a broken one up again;
+//! and written event by event.
 
 use bytes::{Bytes, BytesMut};
 
@@ -8,10 +8,23 @@ use bytes::{Bytes, BytesMut};
 #[error("an event of the stream is larger than the limit")]
 pub struct EventTooLarge;
 
+/// One event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What it is called; empty for a plain message.
+    pub name: String,
+    /// Its data; lines joined by line feeds.
+    pub data: Bytes,
+}
+
 /// Collects pieces of a stream into events.
 pub struct EventReader {
     line: BytesMut,
     data: BytesMut,
+    name: String,
+    last_id: Option<String>,
+    pending_id: Option<String>,
+    retry_ms: Option<u64>,
     after_cr: bool,
     max_bytes: usize,
 }
@@ -23,16 +36,32 @@ impl EventReader {
         Self {
             line: BytesMut::new(),
             data: BytesMut::new(),
+            name: String::new(),
+            last_id: None,
+            pending_id: None,
+            retry_ms: None,
             after_cr: false,
             max_bytes,
         }
     }
 
-    /// Takes the next piece; gives the data of every event that it completes, in order.
+    /// The id of the last event that had one: where a stream that broke is to be taken up.
+    #[must_use]
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants us to wait before that.
+    #[must_use]
+    pub fn retry_ms(&self) -> Option<u64> {
+        self.retry_ms
+    }
+
+    /// Takes the next piece; gives every event with data that it completes, in order.
     ///
     /// # Errors
     /// When an event is larger than the limit.
-    pub fn feed(&mut self, mut piece: &[u8]) -> Result<Vec<Bytes>, EventTooLarge> {
+    pub fn feed(&mut self, mut piece: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
         let mut events = Vec::new();
         while let Some(end) = piece.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let (head, rest) = piece.split_at(end);
@@ -61,24 +90,81 @@ impl EventReader {
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Bytes>, EventTooLarge> {
+    fn end_line(&mut self) -> Result<Option<Event>, EventTooLarge> {
         let line = self.line.split();
         if line.is_empty() {
+            // An event that was cut off behind its id was not heard.
+            if let Some(id) = self.pending_id.take() {
+                self.last_id = Some(id);
+            }
+            let name = std::mem::take(&mut self.name);
             let mut data = self.data.split();
             data.truncate(data.len().saturating_sub(1));
-            return Ok((!data.is_empty()).then(|| data.freeze()));
+            let data = data.freeze();
+            return Ok((!data.is_empty()).then_some(Event { name, data }));
         }
-        if let Some(value) = line.strip_prefix(b"data:") {
-            let value = value.strip_prefix(b" ").unwrap_or(value);
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => line.split_at(colon),
+            None => (line.as_ref(), [].as_slice()),
+        };
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        if field == b"data" {
             if self.data.len() + value.len() > self.max_bytes {
                 return Err(EventTooLarge);
             }
             self.data.extend_from_slice(value);
             self.data.extend_from_slice(b"\n");
+        } else if value.len() <= LONGEST_FIELD {
+            self.note(field, value);
         }
         Ok(None)
     }
+
+    fn note(&mut self, field: &[u8], value: &[u8]) {
+        let Ok(text) = std::str::from_utf8(value) else { return };
+        match field {
+            b"event" => text.clone_into(&mut self.name),
+            b"id" if !text.contains('\0') => self.pending_id = Some(text.to_owned()),
+            b"retry" => self.retry_ms = text.parse().ok().or(self.retry_ms),
+            _ => {}
+        }
+    }
 }
+
+/// One event with a message; line breaks in it become further `data:` lines.
+#[must_use]
+pub fn event(id: Option<&str>, message: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(message.len() + 64);
+    out.extend_from_slice(b"event: message\n");
+    if let Some(id) = id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
+    for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    out.into()
+}
+
+/// The first event of a stream that can be taken up again: an id, no data, and how long to wait.
+#[must_use]
+pub fn opening(id: &str, retry_ms: u64) -> Bytes {
+    format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").into()
+}
+
+/// A comment, which keeps a quiet stream open.
+#[must_use]
+pub fn keep_alive() -> Bytes {
+    Bytes::from_static(b": keep-alive\n\n")
+}
+
+/// The longest field beside data that is looked at.
+const LONGEST_FIELD: usize = 1024;
 
 /// Room for `data: ` and its like beside the data itself.
 const FIELD_NAME_ROOM: usize = 16;
@@ -93,7 +179,7 @@ mod tests {
             .iter()
             .flat_map(|piece| reader.feed(piece.as_bytes()).expect("within the limit"));
         events
-            .map(|data| String::from_utf8(data.to_vec()).expect("text"))
+            .map(|event| String::from_utf8(event.data.to_vec()).expect("text"))
             .collect()
     }
 
@@ -110,6 +196,32 @@ mod tests {
         );
         assert_eq!(read(&["data: a\r\rdata: b\r\r"]), ["a", "b"]);
         assert_eq!(read(&["data: unfinished\n"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_stream_says_where_and_when_it_can_be_taken_up() {
+        let mut reader = EventReader::new(100);
+        let events = reader.feed(b"id: 3\nretry: 250\ndata:\n\nevent: endpoint\ndata: /m?s=1\n\n");
+        let endpoint = Event {
+            name: "endpoint".to_owned(),
+            data: Bytes::from_static(b"/m?s=1"),
+        };
+        assert_eq!(events, Ok(vec![endpoint]));
+        assert_eq!((reader.last_id(), reader.retry_ms()), (Some("3"), Some(250)));
+        assert_eq!(reader.feed(b"id: 4\ndata: cut off"), Ok(vec![]));
+        assert_eq!(reader.last_id(), Some("3"), "not heard whole");
+    }
+
+    #[test]
+    fn an_event_keeps_its_message_on_data_lines() {
+        assert_eq!(
+            event(None, b"{\"a\":\n1}").as_ref(),
+            b"event: message\ndata: {\"a\":\ndata: 1}\n\n"
+        );
+        assert_eq!(
+            event(Some("1.2"), b"{}").as_ref(),
+            b"event: message\nid: 1.2\ndata: {}\n\n"
+        );
     }
 
     #[test]

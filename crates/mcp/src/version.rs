@@ -1,27 +1,54 @@
-//! Protocol versions and which of them a request asks for.
+//! Protocol versions, the two eras they fall into, and which one a request gets.
 
-/// A protocol version we speak. Both have sessions.
+/// A family of protocol versions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Era {
+    /// With `initialize` and sessions.
+    Legacy,
+    /// Stateless: every request says all that is needed to answer it.
+    Modern,
+}
+
+/// A protocol version we speak.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Version {
+    /// 2024-11-05: taken from servers, never offered to clients.
+    November2024,
+    /// 2025-03-26: the only one with batches.
+    March2025,
     /// 2025-06-18
     June2025,
     /// 2025-11-25
     November2025,
+    /// 2026-07-28: stateless.
+    July2026,
 }
 
 impl Version {
     /// Every version, oldest first.
-    pub const ALL: [Self; 2] = [Self::June2025, Self::November2025];
+    pub const ALL: [Self; 5] = [
+        Self::November2024,
+        Self::March2025,
+        Self::June2025,
+        Self::November2025,
+        Self::July2026,
+    ];
 
-    /// What we offer by ourselves.
+    /// What we offer where sessions are wanted.
     pub const LATEST: Self = Self::November2025;
+
+    /// What we offer where they are not.
+    pub const MODERN: Self = Self::July2026;
 
     /// The version's date.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::November2024 => "2024-11-05",
+            Self::March2025 => "2025-03-26",
             Self::June2025 => "2025-06-18",
             Self::November2025 => "2025-11-25",
+            Self::July2026 => "2026-07-28",
         }
     }
 
@@ -31,10 +58,21 @@ impl Version {
         Self::ALL.into_iter().find(|version| version.as_str() == date)
     }
 
-    /// The version for an `initialize` that asks for `requested`: that one, or our latest.
+    /// The family it belongs to.
+    #[must_use]
+    pub fn era(self) -> Era {
+        match self {
+            Self::November2024 | Self::March2025 | Self::June2025 | Self::November2025 => Era::Legacy,
+            Self::July2026 => Era::Modern,
+        }
+    }
+
+    /// The version for an `initialize` that asks for `requested`: that one, or our latest with sessions.
     #[must_use]
     pub fn negotiate(requested: &str) -> Self {
-        Self::parse(requested).unwrap_or(Self::LATEST)
+        Self::parse(requested)
+            .filter(|version| version.era() == Era::Legacy && *version >= Self::March2025)
+            .unwrap_or(Self::LATEST)
     }
 }
 
@@ -44,7 +82,10 @@ mod tests {
 
     #[test]
     fn a_version_we_lack_is_answered_with_our_latest() {
+        assert_eq!(Version::negotiate("2025-03-26"), Version::March2025);
         assert_eq!(Version::negotiate("2025-06-18"), Version::June2025);
-        assert_eq!(Version::negotiate("2024-11-05"), Version::November2025);
+        for other in ["2024-11-05", "2026-07-28", "1999-01-01", ""] {
+            assert_eq!(Version::negotiate(other), Version::November2025, "{other}");
+        }
     }
 }

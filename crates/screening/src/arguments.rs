@@ -86,6 +86,81 @@ impl<'a> CheckedArguments<'a> {
     }
 }
 
+/// What was checked before it leaves, and is bound to a permit by its digest.
+pub trait Checked: Sync {
+    /// The digest of its canonical form.
+    fn digest(&self) -> Digest;
+
+    /// A tool's arguments, byte for byte as they came.
+    fn arguments(&self) -> Option<&[u8]>;
+}
+
+impl Checked for CheckedArguments<'_> {
+    fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    fn arguments(&self) -> Option<&[u8]> {
+        self.raw
+    }
+}
+
+/// The params of a request that calls no tool, within the limits.
+///
+/// Only [`check_params`] makes them.
+#[derive(Debug)]
+pub struct CheckedParams<'a> {
+    tree: Value<'a>,
+    digest: Digest,
+    spelling: Spelling,
+}
+
+impl<'a> CheckedParams<'a> {
+    /// The params as a tree, without `_meta` and what belongs to a single round of a dialogue.
+    #[must_use]
+    pub fn tree(&self) -> &Value<'a> {
+        &self.tree
+    }
+
+    /// The digest of their canonical form (`args_hash`).
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Which rule that form needed (`args_canon`).
+    #[must_use]
+    pub fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+}
+
+impl Checked for CheckedParams<'_> {
+    fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    fn arguments(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Checks the raw `params` of a request that calls no tool: size, depth, duplicate names at any depth.
+///
+/// # Errors
+/// The first rule they break.
+pub fn check_params<'a>(raw: Option<&'a [u8]>, limits: &Limits) -> Result<CheckedParams<'a>, Refusal> {
+    let mut tree = match raw {
+        Some(raw) => size::read(raw, limits)?,
+        None => Value::Object(Vec::new()),
+    };
+    if let Value::Object(members) = &mut tree {
+        members.retain(|(name, _)| !matches!(&**name, "_meta" | "inputResponses" | "requestState"));
+    }
+    let (digest, spelling) = canonical::digest(&tree);
+    Ok(CheckedParams { tree, digest, spelling })
+}
+
 /// Arguments that are not let through.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {

@@ -62,6 +62,16 @@ impl ScreenedResult {
         &self.bytes
     }
 
+    /// A piece of what was screened is screened; `None` for bytes from anywhere else.
+    #[must_use]
+    pub fn part(&self, piece: &Bytes) -> Option<Self> {
+        let (whole, part) = (self.bytes.as_ptr_range(), piece.as_ptr_range());
+        (whole.start <= part.start && part.end <= whole.end).then(|| Self {
+            bytes: piece.clone(),
+            tool_error: ToolError::No,
+        })
+    }
+
     /// Whether the tool reports that it failed (`isError: true` at the top of the result).
     #[must_use]
     pub fn is_error(&self) -> bool {

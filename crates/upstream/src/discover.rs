@@ -1,79 +1,45 @@
-//! Reads a server's inventory: `initialize`, then `tools/list` to the last page, capped, with
-//! loops detected. What was not read does not exist.
+//! Reads a server's inventory: its introduction, then `tools/list` to the last page.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use mcp::compose;
-use mcp::server::{ServerMessage, read_tools_page};
+use mcp::Era;
 use policy::Discovery;
 
+use crate::era;
 use crate::failure::Failure;
-use crate::http::Post;
+use crate::list::{ListKind, list};
 use crate::server::Server;
-use crate::session::{Opened, SessionKey};
-
-const MOST_PAGES: usize = 100;
-const MOST_ENTRIES: usize = 10_000;
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+use crate::session::Guest;
 
 /// Asks `server` for everything it offers.
 ///
 /// # Errors
 /// When it cannot be reached, speaks nonsense, or its list does not end.
-pub async fn discover(server: &Server) -> Result<Discovery, Failure> {
-    let opened = server.session(SessionKey::Discovery).await?;
-    let (opened, definitions) = match walk(server, &opened).await {
-        Err(Failure::SessionGone) => {
-            let opened = server.reopen(SessionKey::Discovery, &opened).await?;
-            let definitions = walk(server, &opened).await?;
-            (opened, definitions)
-        }
-        walked => (opened, walked?),
-    };
-    let definitions = definitions.into_iter().map(|raw| Arc::from(raw.as_ref())).collect();
+pub async fn discover(server: &Arc<Server>) -> Result<Discovery, Failure> {
+    let discovered = ask(server).await;
+    if matches!(
+        discovered,
+        Err(Failure::Refused(_) | Failure::Status(_) | Failure::Version | Failure::Nonsense(_))
+    ) {
+        // A server may have been replaced by one of the other era.
+        server.doubt_era();
+    }
+    discovered
+}
+
+async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
+    let guest = Guest::gateway();
+    match server.era().await? {
+        Era::Modern => tokio::time::timeout(server.caps.timeout, era::introduce(server))
+            .await
+            .map_err(|_| Failure::TimedOut)??,
+        Era::Legacy => drop(server.session(&guest).await?),
+    }
+    let listed = list(server, &guest, ListKind::Tools).await?;
+    let definitions = listed.entries.into_iter().map(|entry| Arc::from(entry.0.as_ref()));
     Ok(Discovery {
         server: server.id.clone(),
-        instructions: opened.instructions.clone(),
-        definitions,
+        definitions: definitions.collect(),
+        instructions: server.introduction().instructions.clone(),
     })
-}
-
-async fn walk(server: &Server, opened: &Opened) -> Result<Vec<Bytes>, Failure> {
-    let mut definitions = Vec::new();
-    let mut bytes = 0;
-    let mut cursor = None;
-    let mut seen = HashSet::new();
-    for _ in 0..MOST_PAGES {
-        let page = page(server, opened, cursor.as_deref()).await?;
-        bytes += page.definitions.iter().map(Bytes::len).sum::<usize>();
-        definitions.extend(page.definitions);
-        if definitions.len() > MOST_ENTRIES || bytes > MOST_BYTES {
-            return Err(Failure::EndlessList);
-        }
-        match page.next_cursor {
-            None => return Ok(definitions),
-            Some(next) if !seen.insert(next.clone()) => return Err(Failure::EndlessList),
-            next => cursor = next,
-        }
-    }
-    Err(Failure::EndlessList)
-}
-
-async fn page(server: &Server, opened: &Opened, cursor: Option<&str>) -> Result<mcp::server::ToolsPage, Failure> {
-    let credential = server.credential.fetch();
-    let id = server.link.next_id();
-    let body = compose::list_request(id, cursor);
-    let post = Post {
-        body,
-        session: Some(opened),
-        credential: &credential,
-        trace: None,
-    };
-    let reply = tokio::time::timeout(server.caps.timeout, server.link.exchange(post, id));
-    match reply.await.map_err(|_| Failure::TimedOut)??.message {
-        ServerMessage::Result { result, .. } => Ok(read_tools_page(&result)?),
-        ServerMessage::Error { .. } | ServerMessage::Other => Err(Failure::Refused("tools/list")),
-    }
 }

@@ -1,23 +1,32 @@
-//! Spends a permit on one call: what was checked and hashed is what is sent, and what comes back
-//! is raw until the chokepoint has seen it.
+//! Spends a permit on one request: what was checked and hashed is what is sent, and what comes
+//! back is raw until the chokepoint has seen it.
 
+use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mcp::compose;
+use http::HeaderMap;
+use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta, Progress};
+use mcp::headers::{Marks, Named};
 use mcp::server::ServerMessage;
-use policy::Permit;
-use screening::arguments::CheckedArguments;
+use mcp::splice::Splice;
+use mcp::{Era, Version};
+use policy::{Permit, SpentPermit, Target};
+use screening::arguments::Checked;
 use screening::result::Received;
 use vocabulary::TraceId;
 
+use crate::companion::{Alone, Companion};
 use crate::credentials::UpstreamCredential;
+use crate::exchange::{Answered, Exchange};
 use crate::failure::Failure;
-use crate::http::{Post, Reply};
+use crate::http::Post;
 use crate::server::Server;
-use crate::session::{Opened, SessionKey};
+use crate::session::{Guest, Opened};
 
-/// What a server answered, before anybody judged it. Only [`dispatch`] makes one.
+/// What a server answered, before anybody judged it. Only a [`Flight`] makes one.
 ///
 /// ```compile_fail,E0451
 /// let forged = portreeve_upstream::RawResult { bytes: bytes::Bytes::new() };
@@ -35,6 +44,15 @@ pub struct RawResult {
 /// A JSON-RPC error of a server, just as unjudged.
 pub struct RawError {
     bytes: Bytes,
+    code: i64,
+}
+
+impl RawError {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> i64 {
+        self.code
+    }
 }
 
 impl Received for RawResult {
@@ -49,7 +67,7 @@ impl Received for RawError {
     }
 }
 
-/// The server's answer to a call.
+/// The server's answer to a request.
 pub enum Dispatched {
     /// A result.
     Result(RawResult),
@@ -57,101 +75,305 @@ pub enum Dispatched {
     Error(RawError),
 }
 
-/// A call that is ready to go, but for its permit.
+/// A request that is ready to go, but for its permit.
 pub struct Departure<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
-    /// Whose upstream session to use.
-    pub session: SessionKey,
+    /// The era it speaks.
+    pub era: Era,
+    /// For whom.
+    pub guest: Guest,
     /// The server's own credential.
     pub credential: UpstreamCredential,
-    /// The arguments that were checked.
-    pub arguments: &'a CheckedArguments<'a>,
-    /// The trace this call belongs to.
+    /// What was checked: a tool's arguments, or the params of another method.
+    pub checked: &'a dyn Checked,
+    /// Further members of `params`, raw.
+    pub extras: Vec<(&'a str, Cow<'a, [u8]>)>,
+    /// The client's own `_meta` keys that go along, raw.
+    pub meta: Vec<(&'a str, &'a [u8])>,
+    /// Whether the client wants progress.
+    pub progress: Progress,
+    /// The log level the client wants.
+    pub log_level: Option<&'static str>,
+    /// What a modern server wants mirrored in headers.
+    pub marks: &'a Marks,
+    /// The trace this request belongs to.
     pub trace: TraceId,
     /// The epoch in force now; a permit of another one is void.
     pub epoch: u64,
 }
 
-/// Sends the call that `permit` allows and waits for its answer.
+/// A permitted request, ready to go. Holds nothing of the client's request.
+pub struct Flight {
+    stage: Stage,
+    server: Arc<Server>,
+    era: Era,
+    guest: Guest,
+    credential: UpstreamCredential,
+    id: u64,
+    body: Bytes,
+    headers: HeaderMap,
+    log_level: Option<&'static str>,
+    trace: TraceId,
+}
+
+/// A permit is for one request: what was sent is not sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Ready,
+    Flown,
+}
+
+/// How long a server may be silent before whoever waits is told so.
+const QUIET: Duration = Duration::from_secs(15);
+/// The longest time a client may take to answer a server's questions.
+const LONGEST_ASKING: Duration = Duration::from_secs(600);
+
+/// Spends `permit` on the request it was given for.
 ///
 /// # Errors
-/// When the permit does not fit, or the server fails.
-pub async fn dispatch(permit: Permit, call: Departure<'_>) -> Result<Dispatched, Failure> {
+/// When the permit does not fit.
+pub fn embark(permit: Permit, departure: Departure<'_>) -> Result<Flight, Failure> {
     let spent = permit
-        .spend(call.arguments.digest(), call.epoch)
+        .spend(departure.checked.digest(), departure.epoch)
         .map_err(|_| Failure::Permit)?;
-    // A permit of another method, a task's of the same tool too, sends no call.
-    let called = spent.tool().filter(|_| spent.action() == "tools/call");
-    let tool = called.ok_or(Failure::Permit)?.id.name.as_str().to_owned();
-    let deadline = tokio::time::timeout(call.server.caps.timeout, send_once_more(&call, &tool));
-    let reply = deadline.await.map_err(|_| Failure::TimedOut)??;
-    match reply.message {
+    let id = departure.server.link.next_id();
+    let guest = departure.server.admitted(&departure.guest);
+    let (name, members) = members(&spent, departure.checked, departure.extras);
+    let modern = (departure.era == Era::Modern).then_some(ModernMeta {
+        capabilities: &guest.capabilities.modern,
+        log_level: departure.log_level,
+    });
+    let request = Outgoing {
+        method: spent.action(),
+        members,
+        meta: OutgoingMeta {
+            passed: departure.meta,
+            progress: departure.progress,
+            modern,
+        },
+    };
+    let mut headers = HeaderMap::new();
+    if departure.era == Era::Modern {
+        let named = Named {
+            version: Version::MODERN.as_str(),
+            method: spent.action(),
+            name: name.as_deref(),
+        };
+        mcp::headers::write(&mut headers, &named, departure.marks, departure.checked.arguments());
+    }
+    let body = request.write(id);
+    Ok(Flight {
+        stage: Stage::Ready,
+        server: departure.server.clone(),
+        era: departure.era,
+        credential: departure.credential,
+        id,
+        body,
+        headers,
+        log_level: departure.log_level,
+        trace: departure.trace,
+        guest,
+    })
+}
+
+/// The members of `params`: what the permit is for, then what was checked, then the rest.
+fn members<'a>(
+    spent: &'a SpentPermit,
+    checked: &'a dyn Checked,
+    extras: Vec<(&'a str, Cow<'a, [u8]>)>,
+) -> (Option<String>, Vec<(&'a str, Cow<'a, [u8]>)>) {
+    let anchor = match (spent.action(), spent.target()) {
+        ("tools/call", Target::Tool(entry)) => Some(("name", entry.id.name.as_str())),
+        ("prompts/get", Target::Prompt { name, .. }) => Some(("name", &**name)),
+        ("resources/read" | "resources/subscribe" | "resources/unsubscribe", Target::Resource { uri, .. }) => {
+            Some(("uri", &**uri))
+        }
+        _ => None,
+    };
+    let mut members: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(extras.len() + 2);
+    members.extend(anchor.map(|(member, name)| (member, Cow::Owned(compose::literal(name)))));
+    members.extend(checked.arguments().map(|raw| ("arguments", Cow::Borrowed(raw))));
+    for (name, raw) in extras {
+        if name != "_meta" && members.iter().all(|(known, _)| *known != name) {
+            members.push((name, raw));
+        }
+    }
+    let task = || members.iter().find(|(name, _)| *name == "taskId");
+    let name = match anchor {
+        Some((_, name)) => Some(name.to_owned()),
+        None => task().and_then(|(_, raw)| Some(mcp::envelope::text_of(raw)?.into_owned())),
+    };
+    (name, members)
+}
+
+impl Flight {
+    /// The id of the request: what it uses as its progress token.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Goes, and waits for the answer. The companion hears what else the server says.
+    ///
+    /// # Errors
+    /// When the server fails.
+    pub async fn fly(&mut self, companion: &dyn Companion) -> Result<Dispatched, Failure> {
+        if std::mem::replace(&mut self.stage, Stage::Flown) == Stage::Flown {
+            return Err(Failure::Permit);
+        }
+        let began = Instant::now();
+        let timeout = self.server.caps.timeout;
+        let mut carried = pin!(self.carry(companion));
+        let mut alarm = pin!(tokio::time::sleep(QUIET.min(timeout)));
+        loop {
+            tokio::select! {
+                biased;
+                answered = &mut carried => return settle(answered?.message),
+                () = &mut alarm => {
+                    let asked = companion.last_asked().unwrap_or(began).min(began + LONGEST_ASKING);
+                    let deadline = asked.max(began) + timeout;
+                    let now = Instant::now();
+                    if now >= deadline {
+                        return Err(Failure::TimedOut);
+                    }
+                    companion.quiet().await;
+                    alarm.as_mut().reset((deadline.min(now + QUIET)).into());
+                }
+            }
+        }
+    }
+
+    /// The same request again with what the server asked for, where it asked for something: a new
+    /// request to the server, the same one to the policies.
+    pub fn next_round(&mut self, responses: &[u8], state: Option<&[u8]>) {
+        let method = mcp::server::text_member(&self.body, "method").unwrap_or_default();
+        let params = mcp::server::member_span(&self.body, "params").map(|span| self.body.slice(span));
+        let params = params.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let Ok(mut splice) = Splice::new(&params) else { return };
+        let id = self.server.link.next_id();
+        splice.replace_or_insert("inputResponses", responses);
+        match state {
+            Some(state) => splice.replace_or_insert("requestState", state),
+            None => splice.remove("requestState"),
+        }
+        if splice.meta_member("progressToken").is_some() {
+            splice.meta_replace_or_insert("progressToken", id.to_string().into_bytes());
+        }
+        let params = splice.finish();
+        self.body = compose::request(id.to_string().as_bytes(), &method, Some(&params));
+        self.id = id;
+        self.stage = Stage::Ready;
+    }
+
+    async fn carry(&self, companion: &dyn Companion) -> Result<Answered, Failure> {
+        match self.era {
+            Era::Modern => self.send(None, companion).await,
+            Era::Legacy => self.send_once_more(companion).await,
+        }
+    }
+
+    /// A session the server has forgotten proves that nothing ran: it is opened again and the
+    /// request sent once more. Nothing else is ever retried.
+    async fn send_once_more(&self, companion: &dyn Companion) -> Result<Answered, Failure> {
+        let opened = self.server.session(&self.guest).await?;
+        self.set_level(&opened).await;
+        match self.send(Some(&opened), companion).await {
+            Err(Failure::SessionGone) => {
+                let opened = self.server.reopen(&self.guest, &opened).await?;
+                self.set_level(&opened).await;
+                self.send(Some(&opened), companion).await
+            }
+            sent => sent,
+        }
+    }
+
+    async fn send(&self, session: Option<&Opened>, companion: &dyn Companion) -> Result<Answered, Failure> {
+        let post = match session {
+            Some(opened) => Post::legacy(self.body.clone(), opened, &self.credential),
+            None => Post::modern(self.body.clone(), &self.headers, &self.credential),
+        };
+        let mut waiting = Unanswered {
+            server: self.server.clone(),
+            opened: session.cloned(),
+            id: self.id,
+        };
+        let exchange = Exchange {
+            server: &self.server,
+            id: self.id,
+            session,
+            companion,
+        };
+        let answered = exchange.run(post.traced(&self.trace)).await;
+        waiting.opened = None;
+        answered
+    }
+
+    /// A legacy server keeps one log level per session.
+    async fn set_level(&self, opened: &Opened) {
+        let Some(level) = self.log_level else { return };
+        let set = |level| std::mem::replace(&mut *lock(&opened.level), level);
+        let logs = mcp::server::member_span(&self.server.introduction().capabilities, "logging").is_some();
+        if !logs || set(Some(level)) == Some(level) {
+            return;
+        }
+        let id = self.server.link.next_id();
+        let request = Outgoing {
+            method: "logging/setLevel",
+            members: vec![("level", Cow::Owned(compose::literal(level)))],
+            meta: OutgoingMeta::default(),
+        };
+        let exchange = Exchange {
+            server: &self.server,
+            id,
+            session: Some(opened),
+            companion: &Alone,
+        };
+        if exchange
+            .run(Post::legacy(request.write(id), opened, &self.credential))
+            .await
+            .is_err()
+        {
+            set(None);
+        }
+    }
+}
+
+fn lock<T>(shared: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn settle(message: ServerMessage) -> Result<Dispatched, Failure> {
+    let nonsense = mcp::server::Nonsense::NotAMessage;
+    match message {
         ServerMessage::Result { result, .. } if result.first() == Some(&b'{') => {
             Ok(Dispatched::Result(RawResult { bytes: result }))
         }
         ServerMessage::Result { .. } => Err(Failure::Nonsense(mcp::server::Nonsense::Incomplete)),
         ServerMessage::Error { error, .. } => {
-            mcp::server::read_error(&error)?;
-            Ok(Dispatched::Error(RawError { bytes: error }))
+            let code = mcp::server::read_error(&error)?.code;
+            Ok(Dispatched::Error(RawError { bytes: error, code }))
         }
-        ServerMessage::Other => Err(Failure::Nonsense(mcp::server::Nonsense::NotAMessage)),
+        ServerMessage::Notification(_) | ServerMessage::Request(_) => Err(Failure::Nonsense(nonsense)),
     }
 }
 
-/// A session the server has forgotten proves that nothing ran: it is opened again and the call
-/// sent once more. Nothing else is ever retried.
-async fn send_once_more(call: &Departure<'_>, tool: &str) -> Result<Reply, Failure> {
-    let opened = call.server.session(call.session).await?;
-    match send(call, tool, &opened).await {
-        Err(Failure::SessionGone) => {
-            let opened = call.server.reopen(call.session, &opened).await?;
-            send(call, tool, &opened).await
-        }
-        sent => sent,
-    }
-}
-
-async fn send(call: &Departure<'_>, tool: &str, opened: &Opened) -> Result<Reply, Failure> {
-    let id = call.server.link.next_id();
-    let body = compose::call_request(id, tool, call.arguments.raw());
-    let post = Post {
-        body,
-        session: Some(opened),
-        credential: &call.credential,
-        trace: Some(&call.trace),
-    };
-    let mut waiting = Waiting {
-        server: call.server.clone(),
-        opened: opened.clone(),
-        id: Some(id),
-    };
-    let answered = call.server.link.exchange(post, id).await;
-    waiting.id = None;
-    answered
-}
-
-/// A request that we wait for. Dropped before its answer came (time is up, the caller cancelled),
-/// it tells the server that nobody waits any more.
-struct Waiting {
+/// A request in a session that we wait for. Dropped before its answer came (time is up, the caller
+/// cancelled), it tells the server that nobody waits any more. A modern server learns it from the
+/// stream that closes.
+struct Unanswered {
     server: Arc<Server>,
-    opened: Opened,
-    id: Option<u64>,
+    opened: Option<Opened>,
+    id: u64,
 }
 
-impl Drop for Waiting {
+impl Drop for Unanswered {
     fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        let (server, opened) = (self.server.clone(), self.opened.clone());
+        let Some(opened) = self.opened.take() else { return };
+        let (server, id) = (self.server.clone(), self.id);
         tokio::spawn(async move {
             let credential = server.credential.fetch();
-            let body = compose::cancelled_notification(id);
-            let post = Post {
-                body,
-                session: Some(&opened),
-                credential: &credential,
-                trace: None,
-            };
+            let post = Post::legacy(compose::cancelled_notification(id), &opened, &credential);
             let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
         });
     }

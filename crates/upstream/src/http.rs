@@ -1,20 +1,18 @@
-//! Streamable HTTP towards a server: every request is built from nothing, answers are read under
-//! caps, redirects are not followed.
+//! Streamable HTTP towards a server: every request is built from nothing, redirects are not
+//! followed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use mcp::http::{EVENT_STREAM, JSON, PROTOCOL_VERSION, SESSION_ID};
-use mcp::server::{self, ServerMessage, is_our_id};
-use mcp::sse::EventReader;
+use mcp::http::{JSON, PROTOCOL_VERSION, SESSION_ID};
 use rustls_pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
 use vocabulary::TraceId;
@@ -28,22 +26,52 @@ use crate::session::Opened;
 pub(crate) struct Link {
     url: Uri,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    caps: Caps,
     last_id: AtomicU64,
 }
 
 /// One message to send.
 pub(crate) struct Post<'a> {
-    pub(crate) body: Bytes,
-    pub(crate) session: Option<&'a Opened>,
-    pub(crate) credential: &'a UpstreamCredential,
-    pub(crate) trace: Option<&'a TraceId>,
+    body: Bytes,
+    session: Option<&'a Opened>,
+    modern: Option<&'a HeaderMap>,
+    credential: &'a UpstreamCredential,
+    trace: Option<&'a TraceId>,
 }
 
-/// A server's answer, and the session id it may have set.
-pub(crate) struct Reply {
-    pub(crate) message: ServerMessage,
-    pub(crate) session_id: Option<HeaderValue>,
+impl<'a> Post<'a> {
+    /// The first message to a server of the legacy era: there is no session yet.
+    pub(crate) fn opening(body: Bytes, credential: &'a UpstreamCredential) -> Self {
+        Self {
+            body,
+            session: None,
+            modern: None,
+            credential,
+            trace: None,
+        }
+    }
+
+    /// A message within a session.
+    pub(crate) fn legacy(body: Bytes, session: &'a Opened, credential: &'a UpstreamCredential) -> Self {
+        Self {
+            session: Some(session),
+            ..Self::opening(body, credential)
+        }
+    }
+
+    /// A message to a server of the modern era, with the headers that mirror it.
+    pub(crate) fn modern(body: Bytes, headers: &'a HeaderMap, credential: &'a UpstreamCredential) -> Self {
+        Self {
+            modern: Some(headers),
+            ..Self::opening(body, credential)
+        }
+    }
+
+    pub(crate) fn traced(self, trace: &'a TraceId) -> Self {
+        Self {
+            trace: Some(trace),
+            ..self
+        }
+    }
 }
 
 impl Link {
@@ -65,7 +93,6 @@ impl Link {
         Ok(Self {
             url,
             client,
-            caps,
             last_id: AtomicU64::new(0),
         })
     }
@@ -75,35 +102,62 @@ impl Link {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Sends a request and waits for the message that answers `id`.
-    pub(crate) async fn exchange(&self, post: Post<'_>, id: u64) -> Result<Reply, Failure> {
-        let response = self.send(post).await?;
-        let session_id = response.headers().get(SESSION_ID).cloned();
-        let message = self.read_answer(response, id).await?;
-        Ok(Reply { message, session_id })
-    }
-
-    /// Sends a notification; nothing comes back.
+    /// Sends a message; nothing comes back.
     pub(crate) async fn notify(&self, post: Post<'_>) -> Result<(), Failure> {
-        self.send(post).await.map(drop)
+        let had_session = post.session.is_some_and(|opened| opened.session_id.is_some());
+        let response = self.send(post).await?;
+        judge(response.status(), had_session)
     }
 
-    async fn send(&self, post: Post<'_>) -> Result<Response<Incoming>, Failure> {
-        let had_session = post.session.is_some_and(|opened| opened.session_id.is_some());
-        let sent = self.client.request(self.build(post)).await;
-        let response = sent.map_err(|error| {
+    /// Sends a message; the head of the answer, whatever its status.
+    pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<Incoming>, Failure> {
+        self.request(self.build(post)).await
+    }
+
+    /// Opens a session's stream of messages that answer nothing, or takes up one that broke.
+    pub(crate) async fn open_stream(
+        &self,
+        session: &Opened,
+        credential: &UpstreamCredential,
+        last_event_id: Option<&str>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = self.url.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert("last-event-id", id);
+        }
+        session.put_on(headers);
+        credential.put_on(headers);
+        let response = self.request(request).await?;
+        judge(response.status(), session.session_id.is_some())?;
+        Ok(response)
+    }
+
+    /// Ends a session. Whether the server knows how to is its own business.
+    pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.method_mut() = Method::DELETE;
+        *request.uri_mut() = self.url.clone();
+        session.put_on(request.headers_mut());
+        credential.put_on(request.headers_mut());
+        let _ = self.request(request).await;
+    }
+
+    async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let response = self.client.request(request).await.map_err(|error| {
             if error.is_connect() {
                 Failure::Unreachable(error)
             } else {
                 Failure::Broken(Box::new(error))
             }
         })?;
-        match response.status() {
-            status if status.is_success() => Ok(response),
-            status if status.is_redirection() => Err(Failure::Redirected),
-            StatusCode::NOT_FOUND if had_session => Err(Failure::SessionGone),
-            status => Err(Failure::Status(status.as_u16())),
+        if response.status().is_redirection() {
+            return Err(Failure::Redirected);
         }
+        Ok(response)
     }
 
     /// INVARIANT: no header of a client is in reach here; all of them are written below.
@@ -119,10 +173,10 @@ impl Link {
         );
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(opened) = post.session {
-            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(opened.version.as_str()));
-            if let Some(id) = &opened.session_id {
-                headers.insert(SESSION_ID, id.clone());
-            }
+            opened.put_on(headers);
+        }
+        if let Some(mirrored) = post.modern {
+            headers.extend(mirrored.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         if let Some(value) = post
             .trace
@@ -133,98 +187,24 @@ impl Link {
         post.credential.put_on(headers);
         request
     }
+}
 
-    async fn read_answer(&self, response: Response<Incoming>, id: u64) -> Result<ServerMessage, Failure> {
-        if response.status() == StatusCode::ACCEPTED {
-            return Err(Failure::Nonsense(server::Nonsense::NotAMessage));
-        }
-        let is_stream =
-            mcp::http::media_type(response.headers()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM));
-        if is_stream {
-            self.read_stream(response.into_body(), id).await
-        } else {
-            self.read_body(response.into_body(), id).await
-        }
-    }
-
-    async fn read_body(&self, body: Incoming, id: u64) -> Result<ServerMessage, Failure> {
-        let bytes = collect(body, self.caps.max_bytes).await?;
-        self.answer_to(&bytes, id)?
-            .ok_or(Failure::Nonsense(server::Nonsense::NotAMessage))
-    }
-
-    /// Reads events until one answers `id`. Plain JSON under the wrong label is taken too.
-    async fn read_stream(&self, mut body: Incoming, id: u64) -> Result<ServerMessage, Failure> {
-        let mut events = EventReader::new(self.caps.max_bytes);
-        let mut first = true;
-        while let Some(piece) = next_piece(&mut body).await? {
-            if std::mem::take(&mut first) && piece.first() == Some(&b'{') {
-                let rest = collect(body, self.caps.max_bytes.saturating_sub(piece.len())).await?;
-                let whole = Bytes::from([piece, rest].concat());
-                return self
-                    .answer_to(&whole, id)?
-                    .ok_or(Failure::Nonsense(server::Nonsense::NotAMessage));
-            }
-            for event in events.feed(&piece).map_err(|_| Failure::TooLarge)? {
-                if let Some(answer) = self.answer_to(&event, id)? {
-                    return Ok(answer);
-                }
-            }
-        }
-        Err(Failure::Broken("the stream ended without an answer".into()))
-    }
-
-    /// The message, if it answers `id`; `None` for notifications and requests of the server.
-    fn answer_to(&self, bytes: &Bytes, wanted: u64) -> Result<Option<ServerMessage>, Failure> {
-        let message = server::parse(bytes, self.caps.max_depth)?;
-        match &message {
-            ServerMessage::Result { id, .. } if is_our_id(id, wanted) => Ok(Some(message)),
-            ServerMessage::Error { id, .. } if is_our_id(id, wanted) || id.as_ref() == b"null" => Ok(Some(message)),
-            ServerMessage::Other => Ok(None),
-            ServerMessage::Result { .. } | ServerMessage::Error { .. } => {
-                Err(Failure::Nonsense(server::Nonsense::NotAMessage))
-            }
+impl Opened {
+    fn put_on(&self, headers: &mut HeaderMap) {
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(self.version.as_str()));
+        if let Some(id) = &self.session_id {
+            headers.insert(SESSION_ID, id.clone());
         }
     }
 }
 
-/// Reads a whole body under a cap. One piece is handed on without being copied.
-async fn collect(mut body: Incoming, max_bytes: usize) -> Result<Bytes, Failure> {
-    if body.size_hint().lower() > max_bytes as u64 {
-        return Err(Failure::TooLarge);
+/// A status that is not success, within or without a session.
+pub(crate) fn judge(status: StatusCode, had_session: bool) -> Result<(), Failure> {
+    match status {
+        status if status.is_success() => Ok(()),
+        StatusCode::NOT_FOUND if had_session => Err(Failure::SessionGone),
+        status => Err(Failure::Status(status.as_u16())),
     }
-    let Some(first) = next_piece(&mut body).await? else {
-        return Ok(Bytes::new());
-    };
-    let mut whole = BytesMut::new();
-    let mut total = first.len();
-    while let Some(piece) = next_piece(&mut body).await? {
-        if whole.is_empty() {
-            whole.reserve(total + piece.len().max(body.size_hint().lower() as usize));
-            whole.extend_from_slice(&first);
-        }
-        total += piece.len();
-        if total > max_bytes {
-            return Err(Failure::TooLarge);
-        }
-        whole.extend_from_slice(&piece);
-    }
-    if total > max_bytes {
-        return Err(Failure::TooLarge);
-    }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
-}
-
-async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Broken(Box::new(error)))?;
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 fn tls_config(wanted: bool, extra_roots: Vec<CertificateDer<'static>>) -> Result<rustls::ClientConfig, TlsFault> {

@@ -10,17 +10,27 @@
 //! use portreeve_upstream::CredentialSource; // the only credentials this room can name
 //! ```
 
+mod companion;
 mod credentials;
 mod discover;
 mod dispatch;
+mod era;
+mod exchange;
 mod failure;
 mod http;
+mod list;
+mod listen;
+mod message;
 mod server;
 mod session;
 
+pub use companion::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
-pub use dispatch::{Departure, Dispatched, RawError, RawResult, dispatch};
+pub use dispatch::{Departure, Dispatched, Flight, RawError, RawResult, embark};
+pub use era::EraSetting;
 pub use failure::{Failure, TlsFault};
+pub use list::{ListKind, Listed, RawEntry, list};
+pub use listen::{Topics, listen};
 pub use server::{Caps, Isolation, Server, ServerSettings};
-pub use session::SessionKey;
+pub use session::{Guest, Relayed, SessionKey};

@@ -1,15 +1,19 @@
-//! One upstream server: where it is, its credential, its limits and its open sessions.
+//! One upstream server: where it is, its era, its credential, its limits and its open sessions.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
+use mcp::Era;
+use mcp::server::Introduction;
 use rustls_pki_types::CertificateDer;
 use vocabulary::ServerId;
 
 use crate::credentials::CredentialSource;
+use crate::era::{self, EraSetting};
 use crate::failure::{Failure, TlsFault};
 use crate::http::Link;
-use crate::session::{Opened, SessionKey, Sessions};
+use crate::session::{Guest, Opened, Relayed, SessionKey, Sessions};
 
 /// Bounds on what a server may cost us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +50,8 @@ pub struct ServerSettings {
     pub caps: Caps,
     /// Who shares its sessions.
     pub isolation: Isolation,
+    /// Which era it speaks.
+    pub era: EraSetting,
 }
 
 /// A server that can be called.
@@ -56,6 +62,10 @@ pub struct Server {
     pub(crate) credential: CredentialSource,
     isolation: Isolation,
     sessions: Sessions,
+    setting: EraSetting,
+    found: Mutex<Option<Era>>,
+    finding: tokio::sync::Mutex<()>,
+    introduction: Mutex<Arc<Introduction>>,
 }
 
 impl Server {
@@ -72,6 +82,10 @@ impl Server {
             credential: settings.credential,
             isolation: settings.isolation,
             sessions: Sessions::default(),
+            setting: settings.era,
+            found: Mutex::new(None),
+            finding: tokio::sync::Mutex::new(()),
+            introduction: Mutex::default(),
         })
     }
 
@@ -87,23 +101,75 @@ impl Server {
         &self.credential
     }
 
-    /// Forgets the session that belonged to a client session that ended.
-    pub fn forget(&self, key: &SessionKey) {
-        self.sessions.forget(key);
+    /// What it said of itself last.
+    #[must_use]
+    pub fn introduction(&self) -> Arc<Introduction> {
+        lock(&self.introduction).clone()
     }
 
-    pub(crate) async fn session(&self, key: SessionKey) -> Result<Opened, Failure> {
-        self.sessions.open(self.shared(key), self).await
+    /// The era it speaks; found out once.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn era(self: &Arc<Self>) -> Result<Era, Failure> {
+        match self.setting {
+            EraSetting::Legacy => return Ok(Era::Legacy),
+            EraSetting::Modern => return Ok(Era::Modern),
+            EraSetting::Auto => {}
+        }
+        if let Some(era) = *lock(&self.found) {
+            return Ok(era);
+        }
+        let _one_at_a_time = self.finding.lock().await;
+        if let Some(era) = *lock(&self.found) {
+            return Ok(era);
+        }
+        let era = era::detect(self).await?;
+        *lock(&self.found) = Some(era);
+        Ok(era)
     }
 
-    pub(crate) async fn reopen(&self, key: SessionKey, gone: &Opened) -> Result<Opened, Failure> {
-        self.sessions.reopen(self.shared(key), gone, self).await
+    /// The era is found out anew with the next request.
+    pub(crate) fn doubt_era(&self) {
+        *lock(&self.found) = None;
     }
 
-    fn shared(&self, key: SessionKey) -> SessionKey {
-        match (self.isolation, key) {
-            (Isolation::Shared, SessionKey::Client(_)) => SessionKey::Shared,
-            (Isolation::Shared | Isolation::PerPrincipal, key) => key,
+    pub(crate) fn learn(&self, introduction: Introduction) {
+        *lock(&self.introduction) = Arc::new(introduction);
+    }
+
+    /// Ends the session that belonged to a client that is gone.
+    pub fn forget(self: &Arc<Self>, key: &SessionKey) {
+        let Some(opened) = self.sessions.forget(key).filter(|opened| opened.session_id.is_some()) else {
+            return;
+        };
+        let server = self.clone();
+        tokio::spawn(async move {
+            let credential = server.credential.fetch();
+            let _ = tokio::time::timeout(server.caps.timeout, server.link.end(&opened, &credential)).await;
+        });
+    }
+
+    pub(crate) async fn session(self: &Arc<Self>, guest: &Guest) -> Result<Opened, Failure> {
+        self.sessions.open(&self.admitted(guest), self).await
+    }
+
+    pub(crate) async fn reopen(self: &Arc<Self>, guest: &Guest, gone: &Opened) -> Result<Opened, Failure> {
+        self.sessions.reopen(&self.admitted(guest), gone, self).await
+    }
+
+    /// A shared session is told of no client's capabilities, so that it cannot ask one about another.
+    pub(crate) fn admitted(&self, guest: &Guest) -> Guest {
+        match (self.isolation, guest.key) {
+            (Isolation::Shared, SessionKey::Client(_)) => Guest {
+                key: SessionKey::Shared,
+                capabilities: Relayed::nothing(),
+            },
+            (Isolation::Shared | Isolation::PerPrincipal, _) => guest.clone(),
         }
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

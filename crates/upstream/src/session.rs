@@ -1,14 +1,18 @@
-//! Upstream sessions: opened when first needed, one flight at a time, opened again once when the
-//! server has forgotten them, and never shared between client sessions unless the operator says so.
+//! Sessions with servers of the legacy era: opened when first needed, one flight at a time, opened
+//! again once when the server has forgotten them, and never shared between clients unless the
+//! operator says so.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp::server::{ServerMessage, read_initialized};
+use bytes::Bytes;
+use mcp::server::{ServerMessage, read_introduction};
 use mcp::{Version, compose};
 use vocabulary::Digest;
 
+use crate::companion::Alone;
+use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
@@ -20,8 +24,49 @@ pub enum SessionKey {
     Discovery,
     /// Everybody's, where the server keeps no state per user.
     Shared,
-    /// That of one client session, by the digest of its id.
+    /// That of one client, by the digest of its session, or of principal and capabilities.
     Client(Digest),
+}
+
+/// For whom a request is made, and what the client behind it can.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Whose session to use.
+    pub key: SessionKey,
+    /// What servers are told of the client's capabilities.
+    pub capabilities: Relayed,
+}
+
+/// The capabilities of a client that we relay, as raw objects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Relayed {
+    /// For `initialize`.
+    pub legacy: Bytes,
+    /// For `_meta`.
+    pub modern: Bytes,
+}
+
+impl Relayed {
+    /// None.
+    #[must_use]
+    pub fn nothing() -> Self {
+        let none = Bytes::from_static(b"{}");
+        Self {
+            legacy: none.clone(),
+            modern: none,
+        }
+    }
+}
+
+impl Guest {
+    /// The gateway itself, which can be asked nothing.
+    #[must_use]
+    pub fn gateway() -> Self {
+        Self {
+            key: SessionKey::Discovery,
+            capabilities: Relayed::nothing(),
+        }
+    }
 }
 
 /// An initialised session.
@@ -31,7 +76,8 @@ pub(crate) struct Opened(Arc<Facts>);
 pub(crate) struct Facts {
     pub(crate) session_id: Option<http::HeaderValue>,
     pub(crate) version: Version,
-    pub(crate) instructions: Option<String>,
+    /// The log level that was set last.
+    pub(crate) level: Mutex<Option<&'static str>>,
 }
 
 impl std::ops::Deref for Opened {
@@ -57,32 +103,34 @@ const MOST_SESSIONS: usize = 10_000;
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
 impl Sessions {
-    pub(crate) async fn open(&self, key: SessionKey, server: &Server) -> Result<Opened, Failure> {
-        let slot = self.slot(key);
+    pub(crate) async fn open(&self, guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
+        let slot = self.slot(guest.key);
         let mut opened = slot.lock().await;
         if let Some(opened) = opened.as_ref() {
             return Ok(opened.clone());
         }
-        let fresh = initialise(server).await?;
+        let fresh = initialise(guest, server).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
 
     /// Opens anew unless somebody else has done so since `gone` was handed out.
-    pub(crate) async fn reopen(&self, key: SessionKey, gone: &Opened, server: &Server) -> Result<Opened, Failure> {
-        let slot = self.slot(key);
+    pub(crate) async fn reopen(&self, guest: &Guest, gone: &Opened, server: &Arc<Server>) -> Result<Opened, Failure> {
+        let slot = self.slot(guest.key);
         let mut opened = slot.lock().await;
         if let Some(other) = opened.as_ref().filter(|other| !Arc::ptr_eq(&other.0, &gone.0)) {
             return Ok(other.clone());
         }
         *opened = None;
-        let fresh = initialise(server).await?;
+        let fresh = initialise(guest, server).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
 
-    pub(crate) fn forget(&self, key: &SessionKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    /// Takes a session out; the caller may tell the server.
+    pub(crate) fn forget(&self, key: &SessionKey) -> Option<Opened> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key)?;
+        slot.opened.try_lock().ok().and_then(|mut opened| opened.take())
     }
 
     fn slot(&self, key: SessionKey) -> Arc<tokio::sync::Mutex<Option<Opened>>> {
@@ -105,39 +153,38 @@ impl Sessions {
     }
 }
 
-async fn initialise(server: &Server) -> Result<Opened, Failure> {
-    tokio::time::timeout(server.caps.timeout, shake_hands(server))
+async fn initialise(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
+    tokio::time::timeout(server.caps.timeout, shake_hands(guest, server))
         .await
         .map_err(|_| Failure::TimedOut)?
 }
 
-async fn shake_hands(server: &Server) -> Result<Opened, Failure> {
+async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
     let credential = server.credential.fetch();
     let id = server.link.next_id();
-    let post = Post {
-        body: compose::initialize_request(id),
+    let exchange = Exchange {
+        server,
+        id,
         session: None,
-        credential: &credential,
-        trace: None,
+        companion: &Alone,
     };
-    let reply = server.link.exchange(post, id).await?;
-    let ServerMessage::Result { result, .. } = reply.message else {
+    let body = compose::initialize_request(id, &guest.capabilities.legacy);
+    let answered = exchange.run(Post::opening(body, &credential)).await?;
+    let ServerMessage::Result { result, .. } = answered.message else {
         return Err(Failure::Refused("initialize"));
     };
-    let initialized = read_initialized(&result)?;
-    let version = Version::parse(&initialized.protocol_version).ok_or(Failure::Version)?;
-    let instructions = initialized.instructions;
+    let introduction = read_introduction(&result)?;
+    let version = introduction.protocol_version.as_deref().and_then(Version::parse);
+    let version = version
+        .filter(|version| version.era() == mcp::Era::Legacy)
+        .ok_or(Failure::Version)?;
+    server.learn(introduction);
     let opened = Opened(Arc::new(Facts {
-        session_id: reply.session_id,
+        session_id: answered.session_id,
         version,
-        instructions,
+        level: Mutex::new(None),
     }));
-    let post = Post {
-        body: compose::initialized_notification(),
-        session: Some(&opened),
-        credential: &credential,
-        trace: None,
-    };
-    server.link.notify(post).await?;
+    let body = compose::notification("notifications/initialized", None);
+    server.link.notify(Post::legacy(body, &opened, &credential)).await?;
     Ok(opened)
 }

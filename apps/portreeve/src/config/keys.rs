@@ -239,7 +239,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.era",
-        "Protocol era: `auto` or `legacy` (with sessions).",
+        "Protocol era: `auto`, `legacy` (with sessions) or `modern` (2026-07-28, stateless).",
         Default(r#""auto""#, "found by asking"),
     ),
     key(
@@ -249,6 +249,11 @@ pub const KEYS: &[Key] = &[
             r#""per_principal""#,
             "one caller's session says nothing about another's",
         ),
+    ),
+    key(
+        "servers.*.extension_methods",
+        "Methods beyond MCP that are let through, `[\"vendor/…\"]`, decided like the others.",
+        Default("[]", "what nobody named is refused"),
     ),
     key(
         "servers.*.ca",
@@ -373,7 +378,6 @@ pub const KEYS: &[Key] = &[
     // Known, and refused with that word until the feature is there.
     key("servers.*.command", "", Later(STDIO)),
     key("servers.*.sandbox", "", Later(STDIO)),
-    key("servers.*.extension_methods", "", Later("methods beyond MCP")),
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),

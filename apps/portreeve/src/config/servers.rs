@@ -29,6 +29,8 @@ pub struct Server {
     pub credential: Credential,
     /// The operator's word on single tools.
     pub tools: BTreeMap<ToolName, ToolRule>,
+    /// Methods beyond MCP that are let through, decided like the others.
+    pub extension_methods: Vec<String>,
 }
 
 /// Which era of the protocol a server speaks.
@@ -38,6 +40,8 @@ pub enum Era {
     Auto,
     /// With sessions.
     Legacy,
+    /// Stateless.
+    Modern,
 }
 
 /// What the callers of a server share.
@@ -125,10 +129,10 @@ impl Server {
             "sse" => Err(not_yet("HTTP+SSE of 2024-11-05").hint("write `http`")),
             _ => value.choice(&[("http", ())]),
         });
-        let era = section.read("era", |value| match value.text()? {
-            "modern" => Err(not_yet("protocol 2026-07-28").hint("write `auto` or `legacy`")),
-            _ => value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy)]),
+        let era = section.read("era", |value| {
+            value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)])
         });
+        let extension_methods = section.read("extension_methods", |value| value.distinct(extension_method));
         let isolation = section.read("isolation", |value| {
             value.choice(&[
                 ("per_principal", Isolation::PerPrincipal),
@@ -154,7 +158,21 @@ impl Server {
             trust: trust?,
             credential: credential?,
             tools,
+            extension_methods: extension_methods?,
         })
+    }
+}
+
+/// A method that MCP does not know; those it knows are decided by their own rules.
+fn extension_method(entry: &Entry<'_>) -> Result<String, Complaint> {
+    let name = entry.text()?;
+    let plain = !name.is_empty() && name.len() <= 128 && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if !plain || !name.contains('/') {
+        return Err(Complaint::new("is not the name of a method").hint("write a name like `vendor/method`"));
+    }
+    match mcp::Method::parse(name) {
+        mcp::Method::Other(name) if !name.starts_with("notifications/") => Ok(name),
+        _ => Err(Complaint::new("names a method of MCP itself").hint("leave it out: it is spoken already")),
     }
 }
 

@@ -225,14 +225,9 @@ fn keys_of_later_features_are_refused_by_that_name() {
             "servers.a.sandbox",
         ),
         (
-            "[servers.a]\nurl = \"https://a\"\nextension_methods = []",
-            "servers.a.extension_methods",
-        ),
-        (
             "[servers.a]\nurl = \"https://a\"\ntransport = \"sse\"",
             "servers.a.transport",
         ),
-        ("[servers.a]\nurl = \"https://a\"\nera = \"modern\"", "servers.a.era"),
         (
             "[servers.a]\nurl = \"https://a\"\ncredential = { exchange = {} }",
             "servers.a.credential.exchange",

@@ -23,8 +23,40 @@ impl Running {
         let lines = self.with_current(|current| current.servers.clone());
         for (id, line) in lines {
             if line.asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                tokio::spawn(self.clone().keep_hearing(id.clone(), line.clone()));
                 tokio::spawn(self.clone().keep_asking(id, line));
             }
+        }
+    }
+
+    /// Asks again whoever says that its tools changed, until the gateway stops.
+    pub(super) async fn ask_the_stale(self: Arc<Self>) {
+        let mut stale = self.gateway().stale_servers();
+        while let Some(id) = stale.next().await {
+            if let Some(line) = self.with_current(|current| current.servers.get(&id).cloned()) {
+                line.bell.notify_one();
+            }
+        }
+    }
+
+    /// Hears what a server says of its lists, for as long as it is up and configured.
+    async fn keep_hearing(self: Arc<Self>, id: ServerId, line: Arc<ServerLine>) {
+        let mut state = line.state.subscribe();
+        let mut retry = FIRST_RETRY;
+        while self.is_current(&id, &line) {
+            let up = state.wait_for(|state| *state == ServerState::Up);
+            if tokio::time::timeout(LAST_RETRY, up).await.is_err() {
+                continue;
+            }
+            let began = tokio::time::Instant::now();
+            let _ = self.gateway().hear_changes(&line.server).await;
+            // A server without such a stream is tried now and then; one that closes it, soon.
+            retry = if began.elapsed() > LAST_RETRY {
+                FIRST_RETRY
+            } else {
+                (retry * 2).min(AGAIN_AFTER_SUCCESS)
+            };
+            tokio::time::sleep(retry).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Translates configuration into what the rooms take. Pure: nothing is opened here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -135,7 +135,18 @@ pub(super) fn server_settings(id: &ServerId, server: &config::Server, limits: &c
             config::Isolation::PerPrincipal => upstream::Isolation::PerPrincipal,
             config::Isolation::Shared => upstream::Isolation::Shared,
         },
+        era: match server.era {
+            config::Era::Auto => upstream::EraSetting::Auto,
+            config::Era::Legacy => upstream::EraSetting::Legacy,
+            config::Era::Modern => upstream::EraSetting::Modern,
+        },
     }
+}
+
+/// Methods beyond MCP, by the server they are let through to.
+pub(super) fn extension_methods(config: &Config) -> BTreeMap<ServerId, Vec<String>> {
+    let of_server = |(id, server): (&ServerId, &config::Server)| (id.clone(), server.extension_methods.clone());
+    config.servers.iter().map(of_server).collect()
 }
 
 pub(crate) fn facts(config: &Config) -> Vec<ServerFacts> {

@@ -1,0 +1,260 @@
+//! Carries a permitted request to its server and brings the answer back: intent, credential,
+//! dispatch, chokepoint, and the adaptation to the client's era.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use ledger::{DecisionFacts, Era as ClientEra, Intent, MessageFacts, Status};
+use mcp::compose::Progress;
+use mcp::headers::Marks;
+use mcp::translate::ResultKind;
+use mcp::{Era, Method, Request};
+use policy::{InFlight, Target};
+use screening::arguments::Checked;
+use screening::result::{ScreenedResult, screen};
+use upstream::{Departure, Dispatched, Failure, Flight, Server, embark};
+use vocabulary::Risk;
+
+use crate::asked::Ended;
+use crate::case::{Case, Decided};
+use crate::client::Client;
+use crate::dialogue::{Binding, Round};
+use crate::escort::{Asking, Escort};
+use crate::reply::Prepared;
+use crate::session::OpenCall;
+
+/// Everything a request takes along.
+pub(crate) struct Load<'a> {
+    pub(crate) decided: Decided,
+    pub(crate) facts: MessageFacts,
+    pub(crate) checked: &'a dyn Checked,
+    /// Further members of `params`, raw.
+    pub(crate) extras: Vec<(&'a str, Cow<'a, [u8]>)>,
+    pub(crate) marks: &'a Marks,
+    pub(crate) kind: ResultKind,
+}
+
+/// A request on its way: what its record and its answer will need.
+pub(crate) struct Journey {
+    pub(crate) server: Arc<Server>,
+    pub(crate) era: Era,
+    pub(crate) facts: MessageFacts,
+    pub(crate) decision: DecisionFacts,
+    pub(crate) kind: ResultKind,
+    pub(crate) binding: Binding,
+    pub(crate) target: Target,
+    /// The task it is about, by the client's name for it; empty where it is about none.
+    pub(crate) task: String,
+    /// Held while the request is under way.
+    pub(crate) _seat: InFlight,
+}
+
+impl Case<'_> {
+    /// From medium risk on, the intent is on record before the request leaves.
+    pub(crate) async fn carry(&self, request: &Request, load: Load<'_>) -> Result<Ended, Box<Ended>> {
+        let Load {
+            decided:
+                Decided {
+                    permit,
+                    facts: decision,
+                    seat,
+                },
+            facts,
+            checked,
+            mut extras,
+            marks,
+            kind,
+        } = load;
+        let target = permit.target().clone();
+        let Some(server) = self.town.server(target.server()) else {
+            return Ok(self.failed(facts, decision, None, &Failure::SessionGone));
+        };
+        let era = match server.era().await {
+            Ok(era) => era,
+            Err(failure) => return Ok(self.failed(facts, decision, Some(server.credential()), &failure)),
+        };
+        let binding = Binding::of(self.asked, permit.action(), &target, checked.digest());
+        let round = self.round(request, &binding)?;
+        self.announce(&facts, &decision).await?;
+        let journey = Journey {
+            server: server.clone(),
+            era,
+            facts,
+            decision,
+            kind,
+            binding,
+            target,
+            task: request.params().text("taskId").unwrap_or_default().into_owned(),
+            _seat: seat,
+        };
+        if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
+            return Ok(self.subscribe_here(request, journey).await);
+        }
+        if let Round::Parked(parked, answers) = round {
+            return Ok(self.resume(request, journey, *parked, answers).await);
+        }
+        round.put_into(&mut extras, era);
+        let departure = Departure {
+            server,
+            era,
+            guest: self.asked.client.guest(&self.asked.who),
+            credential: server.credential().fetch(),
+            checked,
+            extras,
+            meta: passed_meta(request),
+            progress: progress(request),
+            log_level: self.asked.client.log_level().map(mcp::translate::LogLevel::as_str),
+            marks,
+            trace: self.asked.arrival.trace_id,
+            epoch: self.gateway.town().policy.epoch(),
+        };
+        Ok(match embark(permit, departure) {
+            Ok(flight) => self.travel(request, journey, flight).await,
+            Err(failure) => self.failed(journey.facts, journey.decision, Some(server.credential()), &failure),
+        })
+    }
+
+    async fn announce(&self, facts: &MessageFacts, decision: &DecisionFacts) -> Result<(), Box<Ended>> {
+        if facts.risk >= Some(Risk::Medium) {
+            let intent = Intent {
+                who: self.asked.who.clone(),
+                message: facts.clone(),
+                decision: decision.clone(),
+            };
+            let written = self.gateway.ledger.append_intent(&self.asked.arrival, intent).await;
+            written.map(drop).map_err(|_| self.unrecordable(facts))
+        } else if self.gateway.ledger.is_healthy() {
+            Ok(())
+        } else {
+            Err(self.unrecordable(facts))
+        }
+    }
+
+    async fn travel(&self, request: &Request, journey: Journey, flight: Flight) -> Ended {
+        match (self.asked.client.era(), journey.era) {
+            (ClientEra::Modern, Era::Legacy) => self.park(request, journey, flight).await,
+            (ClientEra::Legacy, Era::Modern) => self.converse(request, journey, flight).await,
+            (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
+                let mut flight = flight;
+                let dispatched = self.fly(request, &journey, &mut flight).await;
+                if matches!(dispatched, Ok(Dispatched::Result(_))) {
+                    self.note_subscription(request, &journey).await;
+                }
+                self.arrive(journey, dispatched).await
+            }
+        }
+    }
+
+    /// One flight, with an escort, until the answer comes or nobody wants it any more.
+    pub(crate) async fn fly(
+        &self,
+        request: &Request,
+        journey: &Journey,
+        flight: &mut Flight,
+    ) -> Result<Dispatched, Failure> {
+        let escort = Escort {
+            gateway: self.gateway,
+            asked: self.asked,
+            server: journey.server.id(),
+            token: request.params().meta("progressToken"),
+            our_token: flight.id(),
+            guards: self.town.limits.result,
+            asking: Asking::default(),
+        };
+        let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
+        tokio::select! {
+            biased;
+            dispatched = flight.fly(&escort) => dispatched,
+            () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),
+        }
+    }
+
+    /// Completes when nobody waits for the answer any more: a session's client says so, any other
+    /// hangs up.
+    pub(crate) async fn unwanted(&self, open: Option<&OpenCall>) {
+        match (&self.asked.client, open) {
+            (Client::Legacy(_), Some(open)) => open.cancelled().await,
+            (Client::Legacy(_) | Client::Unmet, _) => std::future::pending().await,
+            (Client::Modern(_), _) => self.asked.outlet.gone().await,
+        }
+    }
+
+    /// The answer crosses the chokepoint, or stays here.
+    pub(crate) async fn arrive(&self, journey: Journey, dispatched: Result<Dispatched, Failure>) -> Ended {
+        let guards = &self.town.limits.result;
+        let source = journey.server.clone();
+        let (status, reply, code) = match dispatched {
+            Err(failure) => return self.failed(journey.facts, journey.decision, Some(source.credential()), &failure),
+            Ok(Dispatched::Result(raw)) => match screen(raw, guards) {
+                Ok(result) => self.adapt(&journey, result).await,
+                Err(withheld) => self.kept_back(&withheld),
+            },
+            Ok(Dispatched::Error(raw)) => {
+                let code = raw.code();
+                match screen(raw, guards) {
+                    Ok(error) => (Status::Error, self.adapt_error(&journey, error, code), None),
+                    Err(withheld) => self.kept_back(&withheld),
+                }
+            }
+        };
+        let mut decision = journey.decision;
+        decision.reason_codes.extend(code);
+        self.ended_called(
+            journey.facts,
+            decision,
+            Some(source.credential()),
+            (status, Some(true)),
+            reply,
+        )
+    }
+
+    pub(crate) fn kept_back(
+        &self,
+        withheld: &screening::result::Withheld,
+    ) -> (Status, Prepared, Option<vocabulary::ReasonCode>) {
+        let (status, reply) = self.withheld(withheld);
+        (status, reply, Some(withheld.code))
+    }
+
+    fn adapt_error(&self, journey: &Journey, error: ScreenedResult, code: i64) -> Prepared {
+        let id = self.id.clone();
+        match (self.asked.client.era(), journey.era) {
+            (ClientEra::Modern, era) => {
+                let adapted = (era == Era::Legacy).then(|| mcp::translate::error_for_modern(error.bytes()));
+                let status = match code {
+                    -32601 => http::StatusCode::NOT_FOUND,
+                    -32022..=-32020 => http::StatusCode::BAD_REQUEST,
+                    _ => http::StatusCode::OK,
+                };
+                Prepared::server_error(id, error, adapted).with_status(status)
+            }
+            (ClientEra::Legacy, Era::Modern) => {
+                let adapted = mcp::translate::error_for_legacy(error.bytes(), self.asked.method.as_str());
+                Prepared::server_error(id, error, Some(adapted))
+            }
+            (ClientEra::Legacy, Era::Legacy) => Prepared::server_error(id, error, None),
+        }
+    }
+}
+
+/// The client's own `_meta` keys that go along: not the protocol's, not ours, no trace of another hop.
+fn passed_meta(request: &Request) -> Vec<(&str, &[u8])> {
+    let ours = |name: &str| {
+        matches!(name, "progressToken" | "traceparent" | "tracestate" | "baggage")
+            || name.starts_with("io.modelcontextprotocol/")
+            || name.starts_with("portreeve/")
+    };
+    request
+        .params()
+        .meta_members()
+        .filter(|(name, _)| !ours(name))
+        .collect()
+}
+
+fn progress(request: &Request) -> Progress {
+    if request.params().meta("progressToken").is_some() {
+        Progress::Wanted
+    } else {
+        Progress::Unwanted
+    }
+}

@@ -1,0 +1,385 @@
+//! Requests that take several rounds: a server needs something of the client first. Towards a
+//! modern client each round is a request of its own, held together by a seal; towards a client
+//! with a session the questions are put on the stream of the call.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ledger::{Era as ClientEra, Status};
+use mcp::mrtr::{self, InputRequired, ResultType};
+use mcp::splice::Splice;
+use mcp::translate::{self, ResultKind};
+use mcp::{Content, Era, Request, compose};
+use policy::Target;
+use screening::result::{ScreenedResult, Withheld};
+use upstream::{Dispatched, Failure, Flight};
+use vocabulary::{Digest, ReasonCode};
+
+use crate::asked::{Asked, Ended};
+use crate::carry::Journey;
+use crate::case::Case;
+use crate::outlet::Passing;
+use crate::parked::Parked;
+use crate::reply::{DecisionNote, Prepared};
+use crate::session::Posed;
+
+/// How long a client may take between two rounds.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// How many rounds a server may take with a client that has a session.
+const MOST_ROUNDS: usize = 8;
+
+/// What a sealed state is good for: one principal, one request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Binding(Digest);
+
+impl Binding {
+    pub(crate) fn of(asked: &Asked, action: &str, target: &Target, args: Digest) -> Self {
+        let who = &asked.who;
+        let route = asked.route.resource_path();
+        let name = match target {
+            Target::Tool(entry) => entry.id.name.as_str(),
+            Target::Resource { uri, .. } => uri,
+            Target::Prompt { name, .. } => name,
+            Target::Server(_) => "",
+        };
+        let parts: [&[u8]; 9] = [
+            who.issuer.as_bytes(),
+            who.sub.as_bytes(),
+            who.client_id.as_deref().unwrap_or_default().as_bytes(),
+            who.actor_type.as_str().as_bytes(),
+            route.as_bytes(),
+            action.as_bytes(),
+            target.server().as_str().as_bytes(),
+            name.as_bytes(),
+            args.as_bytes(),
+        ];
+        let lengths = parts.map(|part| (part.len() as u64).to_be_bytes());
+        let framed = lengths
+            .iter()
+            .zip(parts)
+            .flat_map(|(length, part)| [length.as_slice(), part]);
+        Self(Digest::of_pieces(framed))
+    }
+}
+
+/// What a client brings along from the round before.
+pub(crate) enum Round {
+    /// Nothing, or answers that a server may take without a state.
+    Fresh { responses: Option<Bytes> },
+    /// A modern server's own state, as the literal it sent, and the answers.
+    Again { state: Bytes, responses: Option<Bytes> },
+    /// A call that waits here, and the answers to its questions.
+    Parked(Box<Parked>, Vec<(String, Bytes)>),
+}
+
+const SERVERS_OWN: u8 = 0;
+const PARKED: u8 = 1;
+
+impl Round {
+    /// What a modern server is given of it.
+    pub(crate) fn put_into<'a>(&self, extras: &mut Vec<(&'a str, Cow<'a, [u8]>)>, era: Era) {
+        let (state, responses) = match self {
+            Self::Fresh { responses } => (None, responses),
+            Self::Again { state, responses } => (Some(state), responses),
+            Self::Parked(..) => return,
+        };
+        if era == Era::Modern {
+            let members = [("inputResponses", responses.as_ref()), ("requestState", state)];
+            let members = members.into_iter().filter_map(|(name, raw)| Some((name, raw?)));
+            extras.extend(members.map(|(name, raw)| (name, Cow::Owned(raw.to_vec()))));
+        }
+    }
+}
+
+impl Case<'_> {
+    /// Reads what a modern client brings along; a seal that does not fit is refused.
+    pub(crate) fn round(&self, request: &Request, binding: &Binding) -> Result<Round, Box<Ended>> {
+        let params = request.params();
+        if self.asked.client.era() == ClientEra::Legacy || !takes_rounds(request) {
+            return Ok(Round::Fresh { responses: None });
+        }
+        let (raw, read) = match params.raw("inputResponses") {
+            None => (None, Vec::new()),
+            Some(raw) => {
+                let within = screening::arguments::check_params(Some(raw), &self.town.limits.arguments).is_ok();
+                let read = mrtr::read_input_responses(raw).ok().filter(|_| within);
+                let read = read.ok_or_else(|| self.malformed(-32602, "`inputResponses` is not what was asked for"))?;
+                (Some(Bytes::copy_from_slice(raw)), read)
+            }
+        };
+        let Some(_) = params.raw("requestState") else {
+            return Ok(Round::Fresh { responses: raw });
+        };
+        let opened = params
+            .text("requestState")
+            .and_then(|sealed| self.unseal(binding, &sealed));
+        let refused = || {
+            self.malformed(
+                -32602,
+                "`requestState` is not of this request, or came too late; start again",
+            )
+        };
+        match opened.ok_or_else(refused)? {
+            (SERVERS_OWN, state) => Ok(Round::Again { state, responses: raw }),
+            (_, id) => {
+                let id = <[u8; 32]>::try_from(id.as_ref()).ok().map(Digest::from_bytes);
+                let parked = id.and_then(|id| self.gateway.parked.take(&id));
+                let parked = parked.ok_or_else(refused)?;
+                Ok(Round::Parked(Box::new(parked), read))
+            }
+        }
+    }
+
+    fn unseal(&self, binding: &Binding, sealed: &str) -> Option<(u8, Bytes)> {
+        let content = self.gateway.seal.open(&binding.0, sealed)?;
+        let (kind, state) = content.split_first()?;
+        Some((*kind, Bytes::copy_from_slice(state)))
+    }
+
+    fn sealed(&self, binding: &Binding, kind: u8, state: &[u8]) -> Option<String> {
+        let content = [&[kind], state].concat();
+        self.gateway.seal.close(&binding.0, &content, LONGEST_PAUSE)
+    }
+
+    /// The state under which a parked call is found again.
+    pub(crate) fn parking_ticket(&self, binding: &Binding, id: &Digest) -> Option<String> {
+        self.sealed(binding, PARKED, id.as_bytes())
+    }
+
+    /// A result that crossed the chokepoint, in the form the client's era wants.
+    pub(crate) async fn adapt(
+        &self,
+        journey: &Journey,
+        result: ScreenedResult,
+    ) -> (Status, Prepared, Option<ReasonCode>) {
+        let status = if result.is_error() {
+            Status::Error
+        } else {
+            Status::Success
+        };
+        let id = self.id.clone();
+        match (self.asked.client.era(), journey.era) {
+            (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, result), None),
+            (ClientEra::Legacy, Era::Modern) => match mrtr::result_type(result.bytes()) {
+                ResultType::Complete => (status, Prepared::result(id, result), None),
+                ResultType::InputRequired | ResultType::Task | ResultType::Unknown => self.kept_back(&unusable()),
+            },
+            (ClientEra::Modern, Era::Legacy) => {
+                let adapted = translate::for_modern(result.bytes(), journey.kind, compose::OUR_INFO.as_bytes());
+                match adapted {
+                    Ok(adapted) => (status, Prepared::adapted_result(id, result, adapted), None),
+                    Err(_) => self.kept_back(&unusable()),
+                }
+            }
+            (ClientEra::Modern, Era::Modern) => match mrtr::result_type(result.bytes()) {
+                ResultType::Complete if journey.facts.method.starts_with("tasks/") => {
+                    self.adapt_task_state(journey, result).await
+                }
+                ResultType::Complete => self.adapt_complete(journey, status, result),
+                ResultType::InputRequired => self.adapt_input_required(journey, result).await,
+                ResultType::Task => self.adapt_task(journey, result),
+                ResultType::Unknown => self.kept_back(&unusable()),
+            },
+        }
+    }
+
+    /// Within the modern era only the scope of a cache is ours to say, and what a server forgot.
+    fn adapt_complete(
+        &self,
+        journey: &Journey,
+        status: Status,
+        result: ScreenedResult,
+    ) -> (Status, Prepared, Option<ReasonCode>) {
+        let id = self.id.clone();
+        let Ok(mut splice) = Splice::new(result.bytes()) else {
+            return self.kept_back(&unusable());
+        };
+        splice.insert_if_absent("resultType", b"\"complete\"".as_slice());
+        if journey.kind == ResultKind::Cacheable {
+            splice.insert_if_absent("ttlMs", b"0".as_slice());
+            if splice.raw("cacheScope") != Some(b"\"private\"") {
+                splice.replace_or_insert("cacheScope", b"\"private\"".as_slice());
+            }
+        }
+        let adapted = splice.finish();
+        (status, Prepared::adapted_result(id, result, adapted), None)
+    }
+
+    /// The server needs something first: every question must be one this client can be asked.
+    async fn adapt_input_required(
+        &self,
+        journey: &Journey,
+        result: ScreenedResult,
+    ) -> (Status, Prepared, Option<ReasonCode>) {
+        let Ok(wanted) = InputRequired::read(result.bytes()) else {
+            return self.kept_back(&unusable());
+        };
+        if let Err(withheld) = self.allow_inputs(journey, &result, &wanted).await {
+            return self.kept_back(&withheld);
+        }
+        let Ok(mut splice) = Splice::new(result.bytes()) else {
+            return self.kept_back(&unusable());
+        };
+        if let Some(state) = &wanted.request_state {
+            let Some(sealed) = self.sealed(&journey.binding, SERVERS_OWN, state) else {
+                return self.kept_back(&unusable());
+            };
+            splice.replace_or_insert("requestState", compose::literal(&sealed));
+        }
+        let adapted = splice.finish();
+        (
+            Status::Success,
+            Prepared::adapted_result(self.id.clone(), result, adapted),
+            None,
+        )
+    }
+
+    /// Every question of a server must be one that this client can and may be asked.
+    pub(crate) async fn allow_inputs(
+        &self,
+        journey: &Journey,
+        result: &ScreenedResult,
+        wanted: &InputRequired,
+    ) -> Result<(), Withheld> {
+        for input in &wanted.requests {
+            let params = input.params.as_ref().and_then(|params| result.part(params));
+            let method = input.method.as_str().to_owned();
+            let server = journey.server.id();
+            let allowed = self.gateway.allow_screened(self.asked, server, method, params).await;
+            let pending = Content::Result(Bytes::new());
+            let allowed = allowed.map_err(|_| unaskable())?;
+            if !self.gateway.record_question(self.asked, allowed, &pending).await {
+                return Err(unusable());
+            }
+        }
+        Ok(())
+    }
+
+    /// A modern server asks, a client with a session answers: round after round on one stream.
+    pub(crate) async fn converse(&self, request: &Request, journey: Journey, mut flight: Flight) -> Ended {
+        for _ in 0..MOST_ROUNDS {
+            let dispatched = self.fly(request, &journey, &mut flight).await;
+            let raw = match dispatched {
+                Ok(Dispatched::Result(raw)) => raw,
+                other => return self.arrive(journey, other).await,
+            };
+            let result = match screening::result::screen(raw, &self.town.limits.result) {
+                Ok(result) => result,
+                Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
+            };
+            if mrtr::result_type(result.bytes()) != ResultType::InputRequired {
+                let adapted = self.adapt(&journey, result).await;
+                return self.conclude(journey, adapted);
+            }
+            let answered = match InputRequired::read(result.bytes()) {
+                Ok(wanted) => self
+                    .ask_all(&journey, &result, &wanted)
+                    .await
+                    .map(|answers| (wanted, answers)),
+                Err(_) => Err(unusable()),
+            };
+            match answered {
+                Ok((wanted, answers)) => {
+                    let responses = mrtr::compose_input_responses(&answers);
+                    flight.next_round(&responses, wanted.request_state.as_deref());
+                }
+                Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
+            }
+        }
+        self.conclude(journey, self.kept_back(&endless()))
+    }
+
+    pub(crate) fn conclude(
+        &self,
+        journey: Journey,
+        (status, reply, code): (Status, Prepared, Option<ReasonCode>),
+    ) -> Ended {
+        let mut decision = journey.decision;
+        decision.reason_codes.extend(code);
+        let source = journey.server.credential();
+        self.ended_called(journey.facts, decision, Some(source), (status, Some(true)), reply)
+    }
+
+    /// Puts every question on the stream of the call, and waits for all answers.
+    async fn ask_all(
+        &self,
+        journey: &Journey,
+        result: &ScreenedResult,
+        wanted: &InputRequired,
+    ) -> Result<Vec<(String, Bytes)>, Withheld> {
+        let session = self.asked.session().filter(|_| self.asked.outlet.takes_streams());
+        let session: &Arc<_> = session.ok_or_else(unaskable)?;
+        let mut open: Vec<(&str, Posed, _)> = Vec::new();
+        for input in &wanted.requests {
+            let params = input.params.as_ref().and_then(|params| result.part(params));
+            let method = input.method.as_str().to_owned();
+            let allowed = self
+                .gateway
+                .allow_screened(self.asked, journey.server.id(), method, params)
+                .await
+                .map_err(|_| unaskable())?;
+            let posed = session.pose();
+            let question = Passing::question(posed.id(), &allowed.method, allowed.params.as_ref());
+            self.asked.say(&question).await;
+            open.push((&input.key, posed, allowed));
+        }
+        let mut answers = Vec::with_capacity(open.len());
+        for (key, mut posed, allowed) in open {
+            let answer = tokio::time::timeout(LONGEST_PAUSE, posed.answer()).await.ok().flatten();
+            let answer = answer.map(|content| self.gateway.check_answer(content));
+            let content = answer.unwrap_or_else(|| compose::error_content(-32603, "no answer"));
+            if !self.gateway.record_question(self.asked, allowed, &content).await {
+                return Err(unusable());
+            }
+            match content {
+                Content::Result(raw) => answers.push((key.to_owned(), raw)),
+                Content::Error(_) => return Err(unanswered()),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// A refusal by JSON-RPC error that a client's own declaration causes.
+    pub(crate) fn lacks_capability(&self, required: &str) -> Prepared {
+        let note = DecisionNote {
+            beside: vec![("requiredCapabilities", required.as_bytes().to_vec())],
+            ..DecisionNote::denied(ReasonCode::DenyMalformed)
+        };
+        let message = "the client did not declare a capability that this needs".to_owned();
+        Prepared::refusal(Some(self.id.clone()), -32021, message, note).with_status(http::StatusCode::BAD_REQUEST)
+    }
+}
+
+/// Whether a method may take several rounds.
+fn takes_rounds(request: &Request) -> bool {
+    use mcp::Method::{PromptsGet, ResourcesRead, ToolsCall};
+    matches!(request.method(), ToolsCall | ResourcesRead | PromptsGet)
+}
+
+pub(crate) fn unusable() -> Withheld {
+    withheld("the server's answer is not one of this protocol version")
+}
+
+fn unaskable() -> Withheld {
+    withheld("the server asks something that this client cannot or may not be asked")
+}
+
+fn unanswered() -> Withheld {
+    withheld("the server asked something and the client did not answer it")
+}
+
+fn endless() -> Withheld {
+    withheld("the server asks again and again")
+}
+
+fn withheld(message: &str) -> Withheld {
+    Withheld {
+        code: ReasonCode::ErrorUpstream,
+        message: message.to_owned(),
+    }
+}
+
+/// What a failed dispatch of a parked call means here.
+pub(crate) type Landing = Result<Dispatched, Failure>;

@@ -1,0 +1,167 @@
+//! Accompanies a request to its server and hears what the server says on the way: what is told
+//! crosses the chokepoint and goes to the client that asked, and to nobody else.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use mcp::splice::Splice;
+use mcp::translate::LogLevel;
+use screening::result::{Guards, ScreenedResult, screen};
+use upstream::{Aside, Companion, ListKind, Question, RawNotification, Waiting};
+use vocabulary::ServerId;
+
+use crate::answer::Gateway;
+use crate::asked::Asked;
+use crate::client::Client;
+use crate::outlet::Passing;
+
+/// See the module.
+pub(crate) struct Escort<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) asked: &'a Asked,
+    pub(crate) server: &'a ServerId,
+    /// The client's own progress token, raw; none asked, none sent.
+    pub(crate) token: Option<&'a [u8]>,
+    /// The token that the server was given.
+    pub(crate) our_token: u64,
+    pub(crate) guards: Guards,
+    pub(crate) asking: Asking,
+}
+
+/// How many questions are open, and when one was last.
+#[derive(Clone, Default)]
+pub(crate) struct Asking(Arc<Questions>);
+
+#[derive(Default)]
+struct Questions {
+    open: AtomicUsize,
+    last: Mutex<Option<Instant>>,
+}
+
+/// Questions of one call that may be open at a time.
+const MOST_QUESTIONS: usize = 16;
+
+impl Asking {
+    /// A question opens; `None` when too many are.
+    pub(crate) fn begin(&self) -> Option<()> {
+        let before = self.0.open.fetch_add(1, Ordering::SeqCst);
+        if before >= MOST_QUESTIONS {
+            self.0.open.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        Some(())
+    }
+
+    pub(crate) fn end(&self) {
+        *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn last(&self) -> Option<Instant> {
+        if self.0.open.load(Ordering::SeqCst) > 0 {
+            return Some(Instant::now());
+        }
+        *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Companion for Escort<'_> {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
+        Box::pin(async move {
+            match aside {
+                Aside::Notification(told) => self.pass_on(told).await,
+                Aside::Question(question) => self.put(question).await,
+            }
+        })
+    }
+
+    fn quiet(&self) -> Waiting<'_> {
+        Box::pin(async move {
+            // The stream keeps itself alive from here on.
+            self.asked.outlet.open(self.asked.session()).await;
+        })
+    }
+
+    fn last_asked(&self) -> Option<Instant> {
+        self.asking.last()
+    }
+}
+
+impl Escort<'_> {
+    async fn pass_on(&self, told: RawNotification) {
+        let method = told.method().to_owned();
+        if let Some(kind) = changed_list(&method) {
+            self.gateway.list_changed(self.server, kind);
+            return;
+        }
+        let Ok(params) = screen(told.into_params(), &self.guards) else {
+            tracing::warn!(server = %self.server, method, "a notification was withheld: it breaks a guard");
+            return;
+        };
+        match method.as_str() {
+            "notifications/progress" => {
+                if let Some(passing) = self.progress(&params) {
+                    self.asked.say(&passing).await;
+                }
+            }
+            "notifications/message" if self.wants_logs(&params) => {
+                self.asked.say(&Passing::notification(&method, &params)).await;
+            }
+            "notifications/elicitation/complete" => {
+                self.asked.say(&Passing::notification(&method, &params)).await;
+            }
+            "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
+            _ => {}
+        }
+    }
+
+    /// Progress of this call, under the client's own token.
+    fn progress(&self, params: &ScreenedResult) -> Option<Passing> {
+        let token = self.token?;
+        let mut splice = Splice::new(params.bytes()).ok()?;
+        let theirs = splice.raw("progressToken")?;
+        if !mcp::server::is_our_id(theirs, self.our_token) {
+            return None;
+        }
+        splice.replace_or_insert("progressToken", token);
+        Some(Passing::adapted("notifications/progress", &splice.finish()))
+    }
+
+    /// A modern client hears logs only if it asked for them, from the level on that it asked for.
+    fn wants_logs(&self, params: &ScreenedResult) -> bool {
+        let level = mcp::server::text_member(params.bytes(), "level").and_then(|level| LogLevel::parse(&level));
+        match (&self.asked.client, self.asked.client.log_level(), level) {
+            (Client::Modern(_), Some(wanted), Some(level)) => level >= wanted,
+            (Client::Modern(_) | Client::Unmet, _, _) => false,
+            (Client::Legacy(_), Some(wanted), Some(level)) => level >= wanted,
+            (Client::Legacy(_), _, _) => true,
+        }
+    }
+
+    /// Asks the client, while the server is read on.
+    async fn put(&self, question: Question) {
+        match &self.asked.client {
+            Client::Legacy(_) if self.asked.outlet.takes_streams() => {
+                self.asked.outlet.open(self.asked.session()).await;
+                self.gateway.put_to_client(self, question).await;
+            }
+            Client::Legacy(_) | Client::Modern(_) | Client::Unmet => {
+                let (_, _, reply) = question.split();
+                reply
+                    .send(&mcp::compose::error_content(-32601, "the client cannot be asked"))
+                    .await;
+            }
+        }
+    }
+}
+
+/// The list that a notification says has changed.
+pub(crate) fn changed_list(method: &str) -> Option<ListKind> {
+    match method {
+        "notifications/tools/list_changed" => Some(ListKind::Tools),
+        "notifications/prompts/list_changed" => Some(ListKind::Prompts),
+        "notifications/resources/list_changed" => Some(ListKind::Resources),
+        _ => None,
+    }
+}

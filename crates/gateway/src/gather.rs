@@ -1,0 +1,241 @@
+//! Lists that servers keep themselves: asked of each server for this client, screened entry by
+//! entry, filtered by policy, and named as the route names things. One broken server does not take
+//! the others down.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mcp::method::federated;
+use mcp::splice::Splice;
+use policy::Target;
+use screening::result::{Guards, screen};
+use tokio::task::JoinSet;
+use upstream::{Failure, ListKind, Listed, Server};
+use vocabulary::ServerId;
+
+use crate::answer::Gateway;
+use crate::asked::Asked;
+use crate::town::{ServerState, Town};
+
+/// What the servers of a route list.
+pub(crate) struct Gathered {
+    pub(crate) entries: Vec<Bytes>,
+    /// Servers that did not answer.
+    pub(crate) unavailable: Vec<ServerId>,
+    /// Why the last of them did not.
+    pub(crate) failure: Option<Failure>,
+    pub(crate) ttl_ms: u64,
+}
+
+/// The longest name on the federated route.
+const LONGEST_NAME: usize = 128;
+
+impl Gateway {
+    /// Asks the servers of the route that have such a list.
+    pub(crate) async fn gather(&self, asked: &Asked, town: &Arc<Town>, kind: ListKind) -> Gathered {
+        let mut gathered = Gathered {
+            entries: Vec::new(),
+            unavailable: Vec::new(),
+            failure: None,
+            ttl_ms: u64::MAX,
+        };
+        for (server, listed) in self.ask_servers(asked, town, kind).await {
+            match listed {
+                Ok(listed) => {
+                    gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
+                    let entries = self.admitted(asked, town, server.id(), kind, listed);
+                    gathered.entries.extend(entries);
+                }
+                Err(failure) => {
+                    tracing::warn!(server = %server.id(), error = &failure as &dyn std::error::Error, "a list failed");
+                    gathered.unavailable.push(server.id().clone());
+                    gathered.failure = Some(failure);
+                }
+            }
+        }
+        if gathered.ttl_ms == u64::MAX {
+            gathered.ttl_ms = 0;
+        }
+        gathered
+    }
+
+    /// The servers that list a URI, or have a template that fits it, of those the client may read it from.
+    pub(crate) async fn owners_of(&self, asked: &Asked, town: &Arc<Town>, uri: &str) -> Vec<ServerId> {
+        let mut owners = Vec::new();
+        let fits = |kind, raw: &[u8]| match kind {
+            ListKind::Templates => {
+                mcp::server::text_member(raw, "uriTemplate").is_some_and(|template| fits_template(&template, uri))
+            }
+            ListKind::Tools | ListKind::Prompts | ListKind::Resources => {
+                mcp::server::text_member(raw, "uri").as_deref() == Some(uri)
+            }
+        };
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            for (server, listed) in self.ask_servers(asked, town, kind).await {
+                let Ok(listed) = listed else { continue };
+                let target = Target::Resource {
+                    server: server.id().clone(),
+                    uri: uri.into(),
+                };
+                let mut entries = listed
+                    .entries
+                    .into_iter()
+                    .filter_map(|entry| screen(entry, &town.limits.result).ok());
+                let lists_it = entries.any(|entry| fits(kind, entry.bytes()));
+                let may = || {
+                    town.policy
+                        .could(&town.policy.caller(&asked.who), "resources/read", &target)
+                };
+                if lists_it && !owners.contains(server.id()) && may() {
+                    owners.push(server.id().clone());
+                }
+            }
+            if !owners.is_empty() {
+                break;
+            }
+        }
+        owners
+    }
+
+    async fn ask_servers(
+        &self,
+        asked: &Asked,
+        town: &Arc<Town>,
+        kind: ListKind,
+    ) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
+        let guest = asked.client.guest(&asked.who);
+        let mut asking = JoinSet::new();
+        for server in self.listing_servers(asked, town, kind) {
+            let guest = guest.clone();
+            asking.spawn(async move {
+                let listed = upstream::list(&server, &guest, kind).await;
+                (server, listed)
+            });
+        }
+        let mut answers = asking.join_all().await;
+        answers.sort_by(|(one, _), (other, _)| one.id().cmp(other.id()));
+        answers
+    }
+
+    fn listing_servers(&self, asked: &Asked, town: &Town, kind: ListKind) -> Vec<Arc<Server>> {
+        let member = match kind {
+            ListKind::Tools => "tools",
+            ListKind::Prompts => "prompts",
+            ListKind::Resources | ListKind::Templates => "resources",
+        };
+        let wanted = |server: &&Arc<Server>| {
+            let on_route = asked.route.server().is_none_or(|only| only == server.id());
+            on_route
+                && asked.who.servers.covers(server.id())
+                && (asked.route.server().is_some() || town.state_of(server.id()) == ServerState::Up)
+                && mcp::server::member_span(&server.introduction().capabilities, member).is_some()
+        };
+        town.servers().filter(wanted).cloned().collect()
+    }
+
+    /// The entries that cross the chokepoint, that the client may use, under the route's names.
+    fn admitted(&self, asked: &Asked, town: &Town, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<Bytes> {
+        let caller = town.policy.caller(&asked.who);
+        let guards: Guards = town.limits.result;
+        let mut admitted = Vec::new();
+        for entry in listed.entries {
+            let Ok(entry) = screen(entry, &guards) else { continue };
+            let raw = entry.bytes();
+            let Some((action, target)) = target(server, kind, raw) else {
+                continue;
+            };
+            if !town.policy.could(&caller, action, &target) {
+                continue;
+            }
+            let federated_prompt = asked.route.server().is_none() && kind == ListKind::Prompts;
+            if !federated_prompt {
+                admitted.push(raw.clone());
+            } else if let Some(renamed) = renamed(server, raw) {
+                admitted.push(renamed);
+            }
+        }
+        admitted
+    }
+}
+
+/// What an entry would be used as.
+fn target(server: &ServerId, kind: ListKind, raw: &[u8]) -> Option<(&'static str, Target)> {
+    let server = server.clone();
+    let resource = |member: &str| {
+        let uri = mcp::server::text_member(raw, member)?.into();
+        Some((
+            "resources/read",
+            Target::Resource {
+                server: server.clone(),
+                uri,
+            },
+        ))
+    };
+    match kind {
+        ListKind::Tools => None,
+        ListKind::Prompts => {
+            let name = mcp::server::text_member(raw, "name")?.into();
+            Some(("prompts/get", Target::Prompt { server, name }))
+        }
+        ListKind::Resources => resource("uri"),
+        ListKind::Templates => resource("uriTemplate"),
+    }
+}
+
+fn renamed(server: &ServerId, raw: &Bytes) -> Option<Bytes> {
+    let mut splice = Splice::new(raw).ok()?;
+    let name = mcp::envelope::text_of(splice.raw("name")?)?;
+    let name = federated(server.as_str(), &name);
+    if name.chars().count() > LONGEST_NAME {
+        return None;
+    }
+    splice.replace_or_insert("name", mcp::compose::literal(&name));
+    Some(splice.finish())
+}
+
+/// Whether a URI could come from a template: its fixed parts stand in it in order.
+fn fits_template(template: &str, uri: &str) -> bool {
+    let mut parts = Vec::new();
+    let mut rest = template;
+    while let Some((fixed, variable)) = rest.split_once('{') {
+        let Some((_, behind)) = variable.split_once('}') else {
+            return false;
+        };
+        parts.push(fixed);
+        rest = behind;
+    }
+    if parts.is_empty() {
+        return template == uri;
+    }
+    let Some(mut left) = parts.first().and_then(|first| uri.strip_prefix(first)) else {
+        return false;
+    };
+    for part in parts.iter().skip(1) {
+        match left.split_once(part) {
+            Some((_, behind)) => left = behind,
+            None => return false,
+        }
+    }
+    left.ends_with(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_fits_what_it_can_make() {
+        for (template, uri, fits) in [
+            ("test://template/{id}/data", "test://template/123/data", true),
+            ("test://template/{id}/data", "test://template/123/other", false),
+            ("file:///{+path}", "file:///a/b", true),
+            ("a{x}b{y}c", "a1b2c", true),
+            ("a{x}b{y}c", "a1c2b", false),
+            ("plain", "plain", true),
+            ("plain", "plainer", false),
+            ("broken{", "broken{", false),
+        ] {
+            assert_eq!(fits_template(template, uri), fits, "{template} {uri}");
+        }
+    }
+}

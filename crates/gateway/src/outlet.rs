@@ -1,0 +1,243 @@
+//! Where what concerns one request goes before its answer. The answer's head is held back until
+//! there is something to say: a plain answer stays plain, anything before it makes it a stream.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use mcp::{compose, sse};
+use screening::result::ScreenedResult;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, Sleep};
+
+use crate::session::Session;
+use crate::track::Track;
+
+/// What hyper sends: a whole answer, or events as they come.
+pub enum ReplyBody {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// A stream.
+    Events(Box<EventBody>),
+}
+
+/// A quiet stream says something now and then, so that nobody on the way closes it.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events that wait for a slow client; then the server waits too.
+pub(crate) const BACKLOG: usize = 32;
+
+/// The events of one stream.
+pub struct EventBody {
+    events: mpsc::Receiver<Bytes>,
+    alarm: Pin<Box<Sleep>>,
+    gone: Arc<Notify>,
+}
+
+impl EventBody {
+    pub(crate) fn new(events: mpsc::Receiver<Bytes>, gone: Arc<Notify>) -> Self {
+        Self {
+            events,
+            alarm: Box::pin(tokio::time::sleep(KEEP_ALIVE)),
+            gone,
+        }
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let polled = self.events.poll_recv(context);
+        let rings = polled.is_pending() && self.alarm.as_mut().poll(context).is_ready();
+        if rings || polled.is_ready() {
+            self.alarm.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        }
+        if rings {
+            // Polled again at once, so that the alarm is set.
+            context.waker().wake_by_ref();
+            return Poll::Ready(Some(sse::keep_alive()));
+        }
+        polled
+    }
+}
+
+impl Drop for EventBody {
+    fn drop(&mut self) {
+        self.gone.notify_one();
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Whole(whole) => Pin::new(whole).poll_frame(context),
+            Self::Events(events) => events
+                .poll_event(context)
+                .map(|event| event.map(|event| Ok(Frame::data(event)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_end_stream(),
+            Self::Events(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => whole.size_hint(),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Something that may go to a client before the answer: it crossed the chokepoint, or is ours.
+pub(crate) struct Passing(Bytes);
+
+impl Passing {
+    /// A server's notification.
+    pub(crate) fn notification(method: &str, params: &ScreenedResult) -> Self {
+        Self(compose::notification(method, Some(params.bytes())))
+    }
+
+    /// A server's notification of which the gateway replaced a member: an id, a token.
+    pub(crate) fn adapted(method: &str, params: &[u8]) -> Self {
+        Self(compose::notification(method, Some(params)))
+    }
+
+    /// A server's question, under an id of ours.
+    pub(crate) fn question(id: u64, method: &str, params: Option<&ScreenedResult>) -> Self {
+        let params = params.map(|params| params.bytes().as_ref());
+        Self(compose::request(id.to_string().as_bytes(), method, params))
+    }
+
+    /// A notification of our own.
+    pub(crate) fn own(method: &str, params: Option<&[u8]>) -> Self {
+        Self(compose::notification(method, params))
+    }
+
+    pub(crate) fn message(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Whether a client takes streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Streams {
+    Taken,
+    Refused,
+}
+
+/// See the module.
+pub(crate) struct Outlet {
+    streams: Streams,
+    lane: OnceLock<Lane>,
+    body: Mutex<Option<EventBody>>,
+    gone: Arc<Notify>,
+}
+
+/// Where the events go.
+pub(crate) enum Lane {
+    /// Straight to the client; what it does not hear is lost.
+    Plain(mpsc::Sender<Bytes>),
+    /// To a track that the client can take up again.
+    Track(Arc<Track>),
+}
+
+impl Outlet {
+    pub(crate) fn new(streams: Streams) -> Arc<Self> {
+        Arc::new(Self {
+            streams,
+            lane: OnceLock::new(),
+            body: Mutex::new(None),
+            gone: Arc::new(Notify::new()),
+        })
+    }
+
+    /// An outlet to a stream that stands already.
+    pub(crate) fn on_track(track: Arc<Track>) -> Arc<Self> {
+        Arc::new(Self {
+            streams: Streams::Taken,
+            lane: OnceLock::from(Lane::Track(track)),
+            body: Mutex::new(None),
+            gone: Arc::new(Notify::new()),
+        })
+    }
+
+    /// Whether anything can be said before the answer.
+    pub(crate) fn takes_streams(&self) -> bool {
+        self.streams == Streams::Taken
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.lane.get().is_some()
+    }
+
+    /// The stream, once, after it was opened.
+    pub(crate) fn take_body(&self) -> Option<EventBody> {
+        if !self.is_open() {
+            return None;
+        }
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Begins the stream. In a session it can be taken up again.
+    pub(crate) async fn open(&self, session: Option<&Arc<Session>>) -> Option<&Lane> {
+        if self.streams == Streams::Refused {
+            return None;
+        }
+        if let Some(lane) = self.lane.get() {
+            return Some(lane);
+        }
+        let (sender, receiver) = mpsc::channel(BACKLOG);
+        let lane = match session {
+            Some(session) => Lane::Track(session.lay_track(sender).await),
+            None => Lane::Plain(sender),
+        };
+        let body = EventBody::new(receiver, self.gone.clone());
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        Some(self.lane.get_or_init(|| lane))
+    }
+
+    /// Says something, beginning the stream if need be. Waits for a slow client.
+    pub(crate) async fn say(&self, session: Option<&Arc<Session>>, passing: &Passing) {
+        if let Some(lane) = self.open(session).await {
+            lane.send(passing.message()).await;
+        }
+    }
+
+    /// The client hung up.
+    pub(crate) fn hang_up(&self) {
+        self.gone.notify_one();
+    }
+
+    /// Completes when the client is no longer there.
+    pub(crate) async fn gone(&self) {
+        self.gone.notified().await;
+    }
+
+    /// The last event; the stream ends behind it.
+    pub(crate) async fn finish(&self, answer: &[u8]) {
+        if let Some(lane) = self.lane.get() {
+            lane.send(answer).await;
+            if let Lane::Track(track) = lane {
+                track.end().await;
+            }
+        }
+    }
+}
+
+impl Lane {
+    async fn send(&self, message: &[u8]) {
+        match self {
+            Self::Plain(sender) => {
+                let _ = sender.send(sse::event(None, message)).await;
+            }
+            Self::Track(track) => track.say(message).await,
+        }
+    }
+}

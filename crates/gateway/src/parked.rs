@@ -1,0 +1,267 @@
+//! Calls of modern clients on servers with sessions: when the server asks something, the call
+//! waits here, the client gets the questions as its answer, and its next request brings the call
+//! what it waits for. Found by the seal, once, by nobody else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ledger::Status;
+use mcp::{Content, Request, compose, mrtr};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use upstream::{Aside, Companion, Failure, Flight, Reply, Waiting};
+use vocabulary::{Digest, random_hex};
+
+use crate::answer::Gateway;
+use crate::asked::{Asked, Ended};
+use crate::carry::Journey;
+use crate::case::Case;
+use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
+use crate::escort::{Asking, Escort};
+use crate::question::Allowed;
+use crate::reply::Prepared;
+
+/// A call that is under way, and what it waits for.
+pub(crate) struct Parked {
+    work: JoinHandle<Landing>,
+    news: mpsc::Receiver<Posed>,
+    open: Vec<(String, Posed)>,
+    current: Current,
+    asking: Asking,
+    asked_so_far: usize,
+    since: Instant,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+/// A question that may be put, and the way to answer it.
+struct Posed {
+    allowed: Allowed,
+    reply: Reply,
+}
+
+/// The request that stands for the call now: where progress and logs go.
+type Current = Arc<Mutex<(Asked, Option<Vec<u8>>)>>;
+
+/// A server that has one question often has two.
+const MORE_QUESTIONS: Duration = Duration::from_millis(50);
+
+/// The calls that wait.
+#[derive(Default)]
+pub(crate) struct Lot(Mutex<HashMap<Digest, Parked>>);
+
+const MOST_PARKED: usize = 1_000;
+
+impl Lot {
+    /// Takes a call out.
+    pub(crate) fn take(&self, id: &Digest) -> Option<Parked> {
+        lock(&self.0).remove(id)
+    }
+
+    /// Leaves a call; `None` if there is no room.
+    fn leave(&self, parked: Parked) -> Option<Digest> {
+        let id = Digest::of(random_hex(32).ok()?.as_bytes());
+        let mut calls = lock(&self.0);
+        calls.retain(|_, parked| parked.since.elapsed() < LONGEST_PAUSE);
+        if calls.len() >= MOST_PARKED {
+            return None;
+        }
+        calls.insert(id, parked);
+        Some(id)
+    }
+}
+
+impl Case<'_> {
+    /// Sets a call under way that may have to wait for its client.
+    pub(crate) async fn park(&self, request: &Request, journey: Journey, mut flight: Flight) -> Ended {
+        let Some(gateway) = self.gateway.shared() else {
+            return self.arrive(journey, Err(Failure::Cancelled)).await;
+        };
+        let (tell, news) = mpsc::channel(16);
+        let token = request.params().meta("progressToken").map(<[u8]>::to_vec);
+        let current: Current = Arc::new(Mutex::new((self.asked.clone(), token)));
+        let asking = Asking::default();
+        let companion = Attendant {
+            gateway,
+            current: current.clone(),
+            server: journey.server.id().clone(),
+            our_token: flight.id(),
+            guards: self.town.limits.result,
+            asking: asking.clone(),
+            tell,
+        };
+        let work = tokio::spawn(async move { flight.fly(&companion).await });
+        let parked = Parked {
+            work,
+            news,
+            open: Vec::new(),
+            current,
+            asking,
+            asked_so_far: 0,
+            since: Instant::now(),
+        };
+        self.attend(journey, parked).await
+    }
+
+    /// The client is back with answers: those that are open are answered, the rest is asked again.
+    pub(crate) async fn resume(
+        &self,
+        request: &Request,
+        journey: Journey,
+        mut parked: Parked,
+        answers: Vec<(String, Bytes)>,
+    ) -> Ended {
+        let token = request.params().meta("progressToken").map(<[u8]>::to_vec);
+        *lock(&parked.current) = (self.asked.clone(), token);
+        for (key, raw) in answers {
+            let Some(place) = parked.open.iter().position(|(open, _)| *open == key) else {
+                continue;
+            };
+            let (_, posed) = parked.open.swap_remove(place);
+            let content = self.gateway.check_answer(Content::Result(raw));
+            let recorded = self.gateway.record_question(self.asked, posed.allowed, &content).await;
+            let content = if recorded {
+                content
+            } else {
+                compose::error_content(-32603, "the gateway cannot record the answer")
+            };
+            posed.reply.send(&content).await;
+            parked.asking.end();
+        }
+        if parked.open.is_empty() {
+            self.attend(journey, parked).await
+        } else {
+            self.ask_client(journey, parked)
+        }
+    }
+
+    /// Waits for the answer, or for questions.
+    async fn attend(&self, journey: Journey, mut parked: Parked) -> Ended {
+        loop {
+            let more = async {
+                match parked.open.is_empty() {
+                    true => std::future::pending().await,
+                    false => tokio::time::sleep(MORE_QUESTIONS).await,
+                }
+            };
+            tokio::select! {
+                biased;
+                landed = &mut parked.work => {
+                    let landed = landed.unwrap_or(Err(Failure::Cancelled));
+                    return self.arrive(journey, landed).await;
+                }
+                Some(posed) = parked.news.recv() => {
+                    parked.asked_so_far += 1;
+                    let key = format!("question-{}", parked.asked_so_far);
+                    parked.open.push((key, posed));
+                }
+                () = more => return self.ask_client(journey, parked),
+                () = self.unwanted(None) => return self.arrive(journey, Err(Failure::Cancelled)).await,
+            }
+        }
+    }
+
+    /// The open questions, as the answer to this request.
+    fn ask_client(&self, journey: Journey, mut parked: Parked) -> Ended {
+        parked.since = Instant::now();
+        let questions: Vec<(String, String, Option<Bytes>)> = parked
+            .open
+            .iter()
+            .map(|(key, posed)| {
+                let params = posed.allowed.params.as_ref().map(|params| params.bytes().clone());
+                (key.clone(), posed.allowed.method.clone(), params)
+            })
+            .collect();
+        let ticket = self.gateway.parked.leave(parked);
+        let ticket = ticket.and_then(|id| self.parking_ticket(&journey.binding, &id));
+        let Some(ticket) = ticket else {
+            return self.conclude(journey, self.kept_back(&unusable()));
+        };
+        let inputs: Vec<(String, &str, Option<&[u8]>)> = questions
+            .iter()
+            .map(|(key, method, params)| (key.clone(), method.as_str(), params.as_deref()))
+            .collect();
+        let result = mrtr::compose_input_required(&inputs, &ticket);
+        let reply = Prepared::own(self.id.clone(), result);
+        let source = journey.server.credential();
+        self.ended_called(
+            journey.facts,
+            journey.decision,
+            Some(source),
+            (Status::Success, None),
+            reply,
+        )
+    }
+}
+
+/// Accompanies a call that may be parked.
+struct Attendant {
+    gateway: Arc<Gateway>,
+    current: Current,
+    server: vocabulary::ServerId,
+    our_token: u64,
+    guards: screening::result::Guards,
+    asking: Asking,
+    tell: mpsc::Sender<Posed>,
+}
+
+impl Companion for Attendant {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
+        Box::pin(async move {
+            let (asked, token) = lock(&self.current).clone();
+            let question = match aside {
+                Aside::Notification(_) => {
+                    let escort = Escort {
+                        gateway: &self.gateway,
+                        asked: &asked,
+                        server: &self.server,
+                        token: token.as_deref(),
+                        our_token: self.our_token,
+                        guards: self.guards,
+                        asking: self.asking.clone(),
+                    };
+                    return escort.hear(aside).await;
+                }
+                Aside::Question(question) => question,
+            };
+            let (method, params, reply) = question.split();
+            let allowed = self
+                .gateway
+                .allow_question(&asked, &self.server, method, params, &self.guards);
+            match allowed.await {
+                Ok(allowed) if self.asking.begin().is_some() => {
+                    if self.tell.send(Posed { allowed, reply }).await.is_err() {
+                        self.asking.end();
+                    }
+                }
+                Ok(_) => {
+                    reply
+                        .send(&compose::error_content(-32603, "too many questions are open"))
+                        .await
+                }
+                Err(refused) => reply.send(&refused).await,
+            }
+        })
+    }
+
+    fn quiet(&self) -> Waiting<'_> {
+        Box::pin(async move {
+            let (asked, _) = lock(&self.current).clone();
+            asked.outlet.open(None).await;
+        })
+    }
+
+    fn last_asked(&self) -> Option<Instant> {
+        self.asking.last()
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,265 @@
+//! What a server asks of a client: allowed by the client's own word, by policy and by the
+//! chokepoint, put to the client whose call it belongs to, and recorded like any other request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Outcome, Status, Verdict};
+use mcp::capabilities::Capabilities;
+use mcp::{Content, compose};
+use policy::{CallFacts, Decision, Grounds, Permit, Target};
+use screening::result::{Guards, ScreenedResult, screen};
+use upstream::{Question, RawParams, Reply};
+use vocabulary::json::Value;
+use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
+
+use crate::answer::Gateway;
+use crate::asked::Asked;
+use crate::case::credential_facts;
+use crate::escort::Escort;
+use crate::outlet::Passing;
+
+/// How long a client may think about a question.
+const LONGEST_THOUGHT: Duration = Duration::from_secs(600);
+
+/// A question that may be put, and what will be on record about it.
+pub(crate) struct Allowed {
+    pub(crate) method: String,
+    pub(crate) params: Option<ScreenedResult>,
+    facts: MessageFacts,
+    decision: DecisionFacts,
+    arrival: Arrival,
+    _permit: Permit,
+}
+
+/// Why a question is not put.
+pub(crate) struct Unasked {
+    code: i32,
+    message: &'static str,
+    reason: ReasonCode,
+    policy_id: Arc<str>,
+}
+
+impl Gateway {
+    /// Puts a question to the client of a session, without holding up its call.
+    pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: Question) {
+        let (method, params, reply) = question.split();
+        let allowed = self
+            .allow_question(escort.asked, escort.server, method, params, &escort.guards)
+            .await;
+        let allowed = match allowed {
+            Ok(allowed) => allowed,
+            Err(refused) => return reply.send(&refused).await,
+        };
+        let Some(gateway) = self.shared().filter(|_| escort.asking.begin().is_some()) else {
+            return reply
+                .send(&compose::error_content(-32603, "too many questions are open"))
+                .await;
+        };
+        let (asked, asking) = (escort.asked.clone(), escort.asking.clone());
+        tokio::spawn(async move {
+            gateway.ask_in_session(&asked, allowed, reply).await;
+            asking.end();
+        });
+    }
+
+    async fn ask_in_session(&self, asked: &Asked, allowed: Allowed, reply: Reply) {
+        let Some(session) = asked.session() else { return };
+        let mut posed = session.pose();
+        asked
+            .say(&Passing::question(posed.id(), &allowed.method, allowed.params.as_ref()))
+            .await;
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(LONGEST_THOUGHT, posed.answer()) => answer.ok().flatten(),
+            () = session.ended() => None,
+        };
+        drop(posed);
+        let content = match answer {
+            Some(content) => self.check_answer(content),
+            None => compose::error_content(-32603, "the client did not answer in time"),
+        };
+        if self.record_question(asked, allowed, &content).await {
+            reply.send(&content).await;
+        } else {
+            reply
+                .send(&compose::error_content(-32603, "the gateway cannot record the answer"))
+                .await;
+        }
+    }
+
+    /// A client's answer leaves under the limits of arguments.
+    pub(crate) fn check_answer(&self, content: Content) -> Content {
+        let limits = self.town().limits.arguments;
+        let raw = match &content {
+            Content::Result(raw) | Content::Error(raw) => raw,
+        };
+        match screening::arguments::check_params(Some(raw), &limits) {
+            Ok(_) => content,
+            Err(_) => compose::error_content(-32603, "the client's answer is beyond the gateway's limits"),
+        }
+    }
+
+    /// Whether a question may be put; if not, it is on record and the content is the answer.
+    pub(crate) async fn allow_question(
+        &self,
+        asked: &Asked,
+        server: &ServerId,
+        method: String,
+        params: Option<RawParams>,
+        guards: &Guards,
+    ) -> Result<Allowed, Content> {
+        let params = match params.map(|params| screen(params, guards)).transpose() {
+            Ok(params) => params,
+            Err(_) => return Err(compose::error_content(-32602, "the question breaks a guard")),
+        };
+        self.allow_screened(asked, server, method, params).await
+    }
+
+    /// The same for a question that crossed the chokepoint already.
+    pub(crate) async fn allow_screened(
+        &self,
+        asked: &Asked,
+        server: &ServerId,
+        method: String,
+        params: Option<ScreenedResult>,
+    ) -> Result<Allowed, Content> {
+        let raw = params.as_ref().map(|params| params.bytes().as_ref());
+        let args_hash = Digest::of(raw.unwrap_or_default());
+        let facts = MessageFacts {
+            method: method.clone(),
+            server_id: Some(server.to_string()),
+            era: Some(asked.client.era()),
+            session: asked.session().map(|session| session.digest),
+            ..MessageFacts::default()
+        };
+        let arrival = Arrival {
+            receipt_id: ReceiptId::mint(),
+            size_bytes_in: raw.map_or(0, <[u8]>::len) as u64,
+            began: std::time::Instant::now(),
+            ..asked.arrival
+        };
+        let decided = self.decide_question(asked, server, &method, raw, args_hash);
+        match decided {
+            Ok((permit, decision)) => Ok(Allowed {
+                method,
+                params,
+                facts,
+                decision,
+                arrival,
+                _permit: permit,
+            }),
+            Err(unasked) => {
+                let decision = self.decision(Verdict::Deny, unasked.policy_id.clone(), unasked.reason);
+                let ending = Ending::Refused {
+                    who: asked.who.clone(),
+                    message: facts,
+                    decision,
+                };
+                let _ = self.ledger.append(&arrival, ending, 0).await;
+                Err(compose::error_content(unasked.code, unasked.message))
+            }
+        }
+    }
+
+    fn decide_question(
+        &self,
+        asked: &Asked,
+        server: &ServerId,
+        method: &str,
+        params: Option<&[u8]>,
+        args_hash: Digest,
+    ) -> Result<(Permit, DecisionFacts), Unasked> {
+        let none = Capabilities::default();
+        let declared = asked.client.abilities().map_or(&none, |abilities| abilities.declared());
+        if !declared.allows(method, params) {
+            return Err(Unasked::by_protocol("the client did not say that it can be asked this"));
+        }
+        if !url_is_safe(method, params) {
+            return Err(Unasked::by_protocol(
+                "a URL that a user is sent to must begin with https://",
+            ));
+        }
+        let town = self.town();
+        let caller = town.policy.caller(&asked.who);
+        let unknown = |grounds: Grounds| Unasked {
+            code: -32003,
+            message: "the policies of the gateway do not allow this question",
+            reason: grounds.code,
+            policy_id: grounds.policy_id,
+        };
+        let target = Target::Server(server.clone());
+        let known = town
+            .policy
+            .resolve_target(&caller, method, &target)
+            .map_err(|missing| {
+                unknown(Grounds {
+                    policy_id: missing.policy_id,
+                    code: missing.code,
+                })
+            })?;
+        let facts = CallFacts {
+            arguments: &Value::Object(Vec::new()),
+            args_hash,
+            address: asked.arrival.address,
+        };
+        match town.policy.decide_target(&caller, known, &facts) {
+            Decision::Allow(permit, Grounds { policy_id, code }) => {
+                Ok((permit, self.decision(Verdict::Allow, policy_id, code)))
+            }
+            Decision::RequireApproval(grounds) | Decision::Deny(grounds) => Err(unknown(grounds)),
+        }
+    }
+
+    /// Puts the answered question on record; says whether that could be done.
+    pub(crate) async fn record_question(&self, asked: &Asked, allowed: Allowed, content: &Content) -> bool {
+        let (status, size) = match content {
+            Content::Result(raw) => (Status::Success, raw.len()),
+            Content::Error(raw) => (Status::Error, raw.len()),
+        };
+        let ending = Ending::Called {
+            who: asked.who.clone(),
+            message: allowed.facts,
+            decision: allowed.decision,
+            credential: credential_facts(None),
+            outcome: Outcome {
+                status,
+                executed: Some(true),
+                screening: Vec::new(),
+            },
+        };
+        self.ledger.append(&allowed.arrival, ending, size as u64).await.is_ok()
+    }
+
+    fn decision(&self, result: Verdict, policy_id: Arc<str>, code: ReasonCode) -> DecisionFacts {
+        let town = self.town();
+        DecisionFacts {
+            result,
+            policy_id,
+            reason_codes: vec![code],
+            policy_set: Some(town.policy.policy_set()),
+            epoch: town.policy.epoch(),
+        }
+    }
+}
+
+impl Unasked {
+    fn by_protocol(message: &'static str) -> Self {
+        Self {
+            code: -32601,
+            message,
+            reason: ReasonCode::DenyMalformed,
+            policy_id: "builtin:protocol".into(),
+        }
+    }
+}
+
+/// A form needs no URL; a page that a user is sent to must be one nobody on the way can change.
+fn url_is_safe(method: &str, params: Option<&[u8]>) -> bool {
+    let Some(params) = params.filter(|_| method == "elicitation/create") else {
+        return true;
+    };
+    match mcp::server::text_member(params, "mode").as_deref() {
+        Some("url") => mcp::server::text_member(params, "url").is_some_and(|url| url.starts_with("https://")),
+        _ => true,
+    }
+}

@@ -1,0 +1,346 @@
+//! Streams without an end of their own: what servers say by themselves reaches those who listen
+//! for it and may know of it. In a session that is its standing stream; a modern client subscribes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::request::Parts;
+use ledger::{Arrival, Ending};
+use mcp::Method;
+use mcp::http::LAST_EVENT_ID;
+use screening::result::ScreenedResult;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
+use upstream::{Alone, Aside, Companion, Failure, Guest, ListKind, Server, Topics, Waiting};
+use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+
+use crate::answer::{Gateway, unreadable};
+use crate::asked::{Asked, Ended};
+use crate::bell::Ring;
+use crate::client::Client;
+use crate::escort::{Asking, Escort, changed_list};
+use crate::introduce::Offers;
+use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
+use crate::reply::Prepared;
+use crate::route::Route;
+use crate::session::Session;
+use crate::track::parse_event_id;
+
+/// How long a client waits for a server to take a subscription.
+pub(crate) const SUBSCRIBING: Duration = Duration::from_secs(5);
+/// How long until a listener that lost its server tries again, and looks whether anybody listens.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+
+impl Gateway {
+    /// `GET` in a session: takes up a stream that broke, or opens the standing one.
+    pub(crate) async fn open_stream(
+        &self,
+        arrival: Arrival,
+        who: &Arc<Principal>,
+        route: Route,
+        head: &Parts,
+        outlet: &Arc<Outlet>,
+    ) -> Ended {
+        let refused = |status, message| unreadable(who, &route, status, message, ReasonCode::DenyMalformed);
+        let session = match self.session_of(who, head) {
+            Ok(session) => session,
+            Err((StatusCode::BAD_REQUEST, _)) => {
+                let message = "GET opens a stream of a session and needs its id";
+                return refused(StatusCode::METHOD_NOT_ALLOWED, message);
+            }
+            Err((status, message)) => return refused(status, message),
+        };
+        if !outlet.takes_streams() {
+            return refused(StatusCode::NOT_ACCEPTABLE, "Accept must admit text/event-stream");
+        }
+        let last = head
+            .headers
+            .get(LAST_EVENT_ID)
+            .map(|id| id.to_str().ok().and_then(parse_event_id));
+        let receiver = match last {
+            Some(last) => match last.and_then(|(track, event)| Some((session.track(track)?, event))) {
+                Some((track, event)) => track.take_up(event).await,
+                None => return refused(StatusCode::NOT_FOUND, "there is no such stream to take up"),
+            },
+            None => self.stand_by(who, &route, arrival, &session).await,
+        };
+        let asked = Asked {
+            who: who.clone(),
+            route,
+            arrival,
+            method: Method::Other(String::new()),
+            client: Client::Legacy(session),
+            args: (None, None),
+            outlet: outlet.clone(),
+        };
+        let ending = Ending::Answered {
+            who: who.clone(),
+            message: asked.facts(),
+            decision: asked.answered_here(&self.town()),
+            catalog: None,
+        };
+        Ended {
+            ending,
+            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new()))),
+        }
+    }
+
+    async fn stand_by(
+        &self,
+        who: &Arc<Principal>,
+        route: &Route,
+        arrival: Arrival,
+        session: &Arc<Session>,
+    ) -> mpsc::Receiver<Bytes> {
+        let (sender, receiver) = mpsc::channel(BACKLOG);
+        let Some(track) = session.stand_by(sender).await else {
+            return receiver;
+        };
+        let standing = Asked {
+            who: who.clone(),
+            route: route.clone(),
+            arrival,
+            method: Method::Other(String::new()),
+            client: Client::Legacy(session.clone()),
+            args: (None, None),
+            outlet: Outlet::on_track(track),
+        };
+        if session.attend_once() {
+            if let Some(gateway) = self.shared() {
+                tokio::spawn(attend(gateway, standing.clone()));
+            }
+            if let Some(server) = route.server().and_then(|id| self.town().server(id).cloned()) {
+                self.listen_for(&standing, &server).await;
+            }
+        }
+        receiver
+    }
+
+    /// Listens to a server for a session, anew if what it listens for changed.
+    pub(crate) async fn listen_for(&self, standing: &Asked, server: &Arc<Server>) {
+        let (Some(gateway), Some(session)) = (self.shared(), standing.session().cloned()) else {
+            return;
+        };
+        let topics = Topics {
+            uris: session.subscribed_to(server.id()),
+            ..Topics::default()
+        };
+        let modern = matches!(server.era().await, Ok(mcp::Era::Modern));
+        if modern && topics.uris.is_empty() {
+            session.stop_listening(server.id());
+            return;
+        }
+        if !modern && session.listens_to(server.id()) {
+            return;
+        }
+        let (ready, is_ready) = oneshot::channel();
+        let (standing, heard) = (standing.clone(), server.clone());
+        let task = tokio::spawn(keep_listening(gateway, standing, heard, topics, ready));
+        session.keep_listening(server.id(), task.abort_handle());
+        let _ = tokio::time::timeout(SUBSCRIBING, is_ready).await;
+    }
+
+    /// A resource changed: told to the client if it subscribed.
+    pub(crate) async fn resource_updated(&self, asked: &Asked, server: &ServerId, params: &ScreenedResult) {
+        let uri = mcp::server::text_member(params.bytes(), "uri");
+        let subscribed = |session: &Arc<Session>| uri.as_deref().is_some_and(|uri| session.is_subscribed(server, uri));
+        let Some(session) = asked.session().filter(|session| subscribed(session)) else {
+            return;
+        };
+        if let Some(track) = session.standing() {
+            let passing = Passing::notification("notifications/resources/updated", params);
+            track.say(passing.message()).await;
+        }
+    }
+
+    /// A server says that one of its lists changed.
+    pub(crate) fn list_changed(&self, server: &ServerId, kind: ListKind) {
+        self.bell.changed(server, kind);
+    }
+
+    /// Listens to a server for changes of its lists, until it ends the stream. For the inventory.
+    ///
+    /// # Errors
+    /// When the server has no such stream, or it breaks.
+    pub async fn hear_changes(&self, server: &Arc<Server>) -> Result<(), Failure> {
+        let mut offers = Offers::default();
+        offers.add(&server.introduction().capabilities);
+        let topics = Topics {
+            tools: true,
+            prompts: offers.prompts_change,
+            resources: offers.resources_change,
+            uris: Vec::new(),
+        };
+        let ear = InventoryEar {
+            gateway: self,
+            server: server.id(),
+        };
+        upstream::listen(server, &Guest::gateway(), &topics, &ear, || {}).await
+    }
+
+    /// The servers whose tools changed, by their own word, from now on.
+    pub fn stale_servers(&self) -> StaleServers {
+        StaleServers(self.bell.listen())
+    }
+}
+
+/// Tells a session's client what changes in the town, for as long as the session lives.
+async fn attend(gateway: Arc<Gateway>, standing: Asked) {
+    let Some(session) = standing.session().cloned() else {
+        return;
+    };
+    let mut bell = gateway.bell.listen();
+    let mut seen = gateway.tools_seen(&standing.who, standing.route.server());
+    loop {
+        let ring = tokio::select! {
+            ring = bell.recv() => ring,
+            () = session.ended() => return,
+            () = tokio::time::sleep(Duration::from_secs(60)) => {
+                if !gateway.sessions.is_open(&session) {
+                    return;
+                }
+                continue;
+            }
+        };
+        match heard(&gateway, &standing, ring, &mut seen) {
+            Heard::Nothing => {}
+            Heard::Change(kind) => standing.say(&Passing::own(notification_of(kind), None)).await,
+            Heard::Stop => {
+                if let Some(track) = session.standing() {
+                    track.end().await;
+                }
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) enum Heard {
+    Nothing,
+    Change(ListKind),
+    Stop,
+}
+
+/// What a ring means to one principal on one route.
+pub(crate) fn heard(
+    gateway: &Gateway,
+    asked: &Asked,
+    ring: Result<Ring, broadcast::error::RecvError>,
+    seen: &mut Digest,
+) -> Heard {
+    match ring {
+        Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => Heard::Stop,
+        Ok(Ring::TownMoved) | Err(broadcast::error::RecvError::Lagged(_)) => {
+            let now = gateway.tools_seen(&asked.who, asked.route.server());
+            if std::mem::replace(seen, now) == now {
+                Heard::Nothing
+            } else {
+                Heard::Change(ListKind::Tools)
+            }
+        }
+        Ok(Ring::Changed(_, ListKind::Tools)) => Heard::Nothing,
+        Ok(Ring::Changed(server, kind)) => {
+            let on_route = asked.route.server().is_none_or(|only| *only == server);
+            let offers = Offers::of(&gateway.town(), &asked.who, &Route::Server(server));
+            match kind {
+                ListKind::Prompts if on_route && offers.prompts => Heard::Change(kind),
+                ListKind::Resources | ListKind::Templates if on_route && offers.resources => Heard::Change(kind),
+                ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tools => Heard::Nothing,
+            }
+        }
+    }
+}
+
+pub(crate) fn notification_of(kind: ListKind) -> &'static str {
+    match kind {
+        ListKind::Tools => "notifications/tools/list_changed",
+        ListKind::Prompts => "notifications/prompts/list_changed",
+        ListKind::Resources | ListKind::Templates => "notifications/resources/list_changed",
+    }
+}
+
+/// Hears a server for a session, again when it breaks, while the session lives.
+async fn keep_listening(
+    gateway: Arc<Gateway>,
+    standing: Asked,
+    server: Arc<Server>,
+    topics: Topics,
+    ready: oneshot::Sender<()>,
+) {
+    let Some(session) = standing.session().cloned() else {
+        return;
+    };
+    let guest = standing.client.guest(&standing.who);
+    let mut ready = Some(ready);
+    while gateway.sessions.is_open(&session) {
+        let escort = Escort {
+            gateway: &gateway,
+            asked: &standing,
+            server: server.id(),
+            token: None,
+            our_token: 0,
+            guards: gateway.town().limits.result,
+            asking: Asking::default(),
+        };
+        let tell = || {
+            if let Some(ready) = ready.take() {
+                let _ = ready.send(());
+            }
+        };
+        let listened = tokio::select! {
+            listened = upstream::listen(&server, &guest, &topics, &escort, tell) => listened,
+            () = session.ended() => return,
+        };
+        if matches!(listened, Err(Failure::Status(_) | Failure::Refused(_))) {
+            // There is no such stream.
+            return;
+        }
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    }
+}
+
+/// Hears only that lists changed.
+struct InventoryEar<'a> {
+    gateway: &'a Gateway,
+    server: &'a ServerId,
+}
+
+impl Companion for InventoryEar<'_> {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
+        Box::pin(async move {
+            match aside {
+                Aside::Notification(told) => {
+                    if let Some(kind) = changed_list(told.method()) {
+                        self.gateway.list_changed(self.server, kind);
+                    }
+                }
+                question @ Aside::Question(_) => Alone.hear(question).await,
+            }
+        })
+    }
+
+    fn quiet(&self) -> Waiting<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn last_asked(&self) -> Option<std::time::Instant> {
+        None
+    }
+}
+
+/// The servers whose tools changed, as they say so.
+pub struct StaleServers(broadcast::Receiver<Ring>);
+
+impl StaleServers {
+    /// The next one; `None` when the gateway stops.
+    pub async fn next(&mut self) -> Option<ServerId> {
+        loop {
+            match self.0.recv().await {
+                Ok(Ring::Changed(server, ListKind::Tools)) => return Some(server),
+                Ok(Ring::Changed(..) | Ring::TownMoved) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `subscriptions/listen`: how a modern client hears what changes. Only what it asked for, may know
+//! of, and what a server can tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use ledger::Ending;
+use mcp::splice::Splice;
+use mcp::{Request, compose, sse};
+use policy::Target;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
+use upstream::{Alone, Aside, Companion, Guest, ListKind, Server, Topics, Waiting};
+use vocabulary::ServerId;
+
+use crate::answer::Gateway;
+use crate::asked::{Asked, Ended};
+use crate::bell::Ring;
+use crate::introduce::Offers;
+use crate::outlet::{BACKLOG, EventBody, Passing};
+use crate::reply::Prepared;
+use crate::streams::{Heard, SUBSCRIBING, heard, notification_of};
+
+/// The most resources of one subscription.
+const MOST_URIS: usize = 256;
+
+impl Gateway {
+    /// `subscriptions/listen`: an acknowledgement, then what changes.
+    pub(crate) async fn listen(&self, asked: &Asked, request: &Request) -> Ended {
+        let Some(wanted) = request
+            .params()
+            .raw("notifications")
+            .filter(|raw| raw.first() == Some(&b'{'))
+        else {
+            return asked.refused_with(request, -32602, "`params.notifications` must say what to listen for");
+        };
+        if !asked.outlet.takes_streams() {
+            let message = "Accept must admit text/event-stream";
+            return asked.refused_by_status(StatusCode::NOT_ACCEPTABLE, request, message);
+        }
+        let Some(gateway) = self.shared() else {
+            return asked.refused_with(request, -32603, "the gateway stops");
+        };
+        let (topics, by_server) = self.honoured(asked, wanted).await;
+        let (sender, receiver) = mpsc::channel(BACKLOG);
+        let subscription = Subscription {
+            asked: asked.clone(),
+            id: request.id().as_raw().to_vec(),
+            topics,
+            sender,
+        };
+        let bell = self.bell.listen();
+        let (told, updates) = mpsc::channel(BACKLOG);
+        let mut readiness = Vec::new();
+        for (server, uris) in by_server {
+            let (ready, is_ready) = oneshot::channel();
+            readiness.push(is_ready);
+            tokio::spawn(relay_updates(
+                server,
+                asked.client.guest(&asked.who),
+                uris,
+                told.clone(),
+                ready,
+            ));
+        }
+        for is_ready in readiness {
+            let _ = tokio::time::timeout(SUBSCRIBING, is_ready).await;
+        }
+        subscription.acknowledge().await;
+        tokio::spawn(subscription.run(gateway, bell, updates));
+        let ending = Ending::Answered {
+            who: asked.who.clone(),
+            message: asked.facts(),
+            decision: asked.answered_here(&self.town()),
+            catalog: None,
+        };
+        Ended {
+            ending,
+            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new()))),
+        }
+    }
+
+    /// The part of what a client wants to hear that it may, and the servers to ask for it.
+    async fn honoured(&self, asked: &Asked, wanted: &[u8]) -> (Topics, Vec<(Arc<Server>, Vec<String>)>) {
+        let town = self.town();
+        let offers = Offers::of(&town, &asked.who, &asked.route);
+        let flag = |name: &str| {
+            let span = mcp::server::member_span(wanted, name);
+            span.and_then(|span| wanted.get(span)) == Some(b"true")
+        };
+        let mut topics = Topics {
+            tools: flag("toolsListChanged"),
+            prompts: flag("promptsListChanged") && offers.prompts_change,
+            resources: flag("resourcesListChanged") && offers.resources_change,
+            uris: Vec::new(),
+        };
+        let mut by_server: BTreeMap<ServerId, Vec<String>> = BTreeMap::new();
+        if offers.subscriptions {
+            for uri in listed_uris(wanted) {
+                let owners = match asked.route.server() {
+                    Some(server) => vec![server.clone()],
+                    None => self.owners_of(asked, &town, &uri).await,
+                };
+                let [owner] = owners.as_slice() else { continue };
+                let target = Target::Resource {
+                    server: owner.clone(),
+                    uri: uri.as_str().into(),
+                };
+                if town
+                    .policy
+                    .could(&town.policy.caller(&asked.who), "resources/subscribe", &target)
+                {
+                    by_server.entry(owner.clone()).or_default().push(uri.clone());
+                    topics.uris.push(uri);
+                }
+            }
+        }
+        let servers = by_server.into_iter();
+        let servers = servers.filter_map(|(id, uris)| Some((town.server(&id)?.clone(), uris)));
+        (topics, servers.collect())
+    }
+}
+
+fn listed_uris(wanted: &[u8]) -> Vec<String> {
+    let wanted = Bytes::copy_from_slice(wanted);
+    let uris = mcp::server::text_list_member(&wanted, "resourceSubscriptions");
+    uris.unwrap_or_default().into_iter().take(MOST_URIS).collect()
+}
+
+/// Hears updates of resources for a modern client's subscription.
+async fn relay_updates(
+    server: Arc<Server>,
+    guest: Guest,
+    uris: Vec<String>,
+    told: mpsc::Sender<upstream::RawNotification>,
+    ready: oneshot::Sender<()>,
+) {
+    let topics = Topics {
+        uris,
+        ..Topics::default()
+    };
+    let ear = UpdateEar(told.clone());
+    let tell = || {
+        let _ = ready.send(());
+    };
+    tokio::select! {
+        _ = upstream::listen(&server, &guest, &topics, &ear, tell) => {}
+        () = told.closed() => {}
+    }
+}
+
+struct UpdateEar(mpsc::Sender<upstream::RawNotification>);
+
+impl Companion for UpdateEar {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
+        Box::pin(async move {
+            match aside {
+                Aside::Notification(raw) if raw.method() == "notifications/resources/updated" => {
+                    let _ = self.0.send(raw).await;
+                }
+                other => Alone.hear(other).await,
+            }
+        })
+    }
+
+    fn quiet(&self) -> Waiting<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn last_asked(&self) -> Option<std::time::Instant> {
+        None
+    }
+}
+
+/// A modern client's subscription.
+struct Subscription {
+    asked: Asked,
+    id: Vec<u8>,
+    topics: Topics,
+    sender: mpsc::Sender<Bytes>,
+}
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+impl Subscription {
+    fn meta(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        compose::object([(SUBSCRIPTION_ID, self.id.as_slice())].into_iter(), &mut out);
+        out
+    }
+
+    async fn acknowledge(&self) {
+        let (filter, meta) = (self.topics.filter(), self.meta());
+        let mut params = Vec::new();
+        let members = [("notifications", filter.as_slice()), ("_meta", &meta)];
+        compose::object(members.into_iter(), &mut params);
+        self.say("notifications/subscriptions/acknowledged", &params).await;
+    }
+
+    async fn say(&self, method: &str, params: &[u8]) {
+        let passing = Passing::adapted(method, params);
+        let _ = self.sender.send(sse::event(None, passing.message())).await;
+    }
+
+    async fn run(
+        self,
+        gateway: Arc<Gateway>,
+        mut bell: broadcast::Receiver<Ring>,
+        mut updates: mpsc::Receiver<upstream::RawNotification>,
+    ) {
+        let mut seen = gateway.tools_seen(&self.asked.who, self.asked.route.server());
+        loop {
+            tokio::select! {
+                () = self.sender.closed() => return,
+                Some(raw) = updates.recv() => self.update(&gateway, raw).await,
+                ring = bell.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
+                    Heard::Change(kind) if self.wants(kind) => self.change(kind).await,
+                    Heard::Change(_) | Heard::Nothing => {}
+                    Heard::Stop => return self.end().await,
+                },
+            }
+        }
+    }
+
+    fn wants(&self, kind: ListKind) -> bool {
+        match kind {
+            ListKind::Tools => self.topics.tools,
+            ListKind::Prompts => self.topics.prompts,
+            ListKind::Resources | ListKind::Templates => self.topics.resources,
+        }
+    }
+
+    async fn change(&self, kind: ListKind) {
+        let meta = self.meta();
+        let mut params = Vec::new();
+        compose::object([("_meta", meta.as_slice())].into_iter(), &mut params);
+        self.say(notification_of(kind), &params).await;
+    }
+
+    async fn update(&self, gateway: &Gateway, raw: upstream::RawNotification) {
+        let guards = gateway.town().limits.result;
+        let Ok(params) = screening::result::screen(raw.into_params(), &guards) else {
+            return;
+        };
+        let uri = mcp::server::text_member(params.bytes(), "uri");
+        if !uri.is_some_and(|uri| self.topics.uris.contains(&uri)) {
+            return;
+        }
+        let Ok(mut splice) = Splice::new(params.bytes()) else {
+            return;
+        };
+        splice.meta_replace_or_insert(SUBSCRIPTION_ID, self.id.as_slice());
+        self.say("notifications/resources/updated", &splice.finish()).await;
+    }
+
+    async fn end(&self) {
+        let meta = self.meta();
+        let mut result = Vec::new();
+        let members = [("resultType", b"\"complete\"".as_slice()), ("_meta", &meta)];
+        compose::object(members.into_iter(), &mut result);
+        let message = compose::response(&self.id, &mcp::Content::Result(result.into()));
+        let _ = self.sender.send(sse::event(None, &message)).await;
+    }
+}

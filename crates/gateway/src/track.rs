@@ -1,0 +1,168 @@
+//! A stream of a session that can be taken up where it broke: events are numbered, and the last
+//! ones are kept, bounded, as the bytes that were released.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp::sse;
+use tokio::sync::{Mutex, mpsc};
+
+use crate::outlet::BACKLOG;
+
+/// One stream of a session.
+pub(crate) struct Track {
+    number: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    kept: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    listener: Option<mpsc::Sender<Bytes>>,
+    ended: bool,
+}
+
+/// Whether a stream begins with an event that only says how to take it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opening {
+    /// Since 2025-11-25.
+    Announced,
+    /// Before, clients stumble over it.
+    Silent,
+}
+
+const MOST_EVENTS: usize = 256;
+const MOST_BYTES: usize = 1024 * 1024;
+/// A client that does not read for this long is no longer listening.
+const LONGEST_STALL: Duration = Duration::from_secs(60);
+/// How long a client is asked to wait before it takes a stream up.
+const RETRY_MS: u64 = 1000;
+
+impl Track {
+    pub(crate) fn new(number: u64) -> Self {
+        Self {
+            number,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Gives the track its first listener.
+    pub(crate) async fn begin(&self, listener: mpsc::Sender<Bytes>, opening: Opening) {
+        let mut state = self.state.lock().await;
+        if opening == Opening::Announced {
+            let id = format!("{}.{}", self.number, state.last);
+            let _ = listener.try_send(sse::opening(&id, RETRY_MS));
+        }
+        state.listener = Some(listener);
+    }
+
+    /// Says something, and keeps it for a listener that comes back.
+    pub(crate) async fn say(&self, message: &[u8]) {
+        let mut state = self.state.lock().await;
+        state.last += 1;
+        let number = state.last;
+        let event = sse::event(Some(&format!("{}.{number}", self.number)), message);
+        state.keep(number, event.clone());
+        if let Some(listener) = &state.listener {
+            let sent = tokio::time::timeout(LONGEST_STALL, listener.send(event)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                state.listener = None;
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) async fn end(&self) {
+        let mut state = self.state.lock().await;
+        state.ended = true;
+        state.listener = None;
+    }
+
+    /// Takes the track up behind event `after`: what was kept since, then what comes. Whoever
+    /// listened before hears nothing more.
+    pub(crate) async fn take_up(&self, after: u64) -> mpsc::Receiver<Bytes> {
+        let mut state = self.state.lock().await;
+        let missed: Vec<Bytes> = state
+            .kept
+            .iter()
+            .filter(|(number, _)| *number > after)
+            .map(|(_, event)| event.clone())
+            .collect();
+        let (sender, receiver) = mpsc::channel(missed.len() + BACKLOG);
+        for event in missed {
+            let _ = sender.try_send(event);
+        }
+        state.listener = (!state.ended).then_some(sender);
+        receiver
+    }
+}
+
+impl State {
+    fn keep(&mut self, number: u64, event: Bytes) {
+        self.bytes += event.len();
+        self.kept.push_back((number, event));
+        while self.kept.len() > MOST_EVENTS || (self.bytes > MOST_BYTES && self.kept.len() > 1) {
+            if let Some((_, dropped)) = self.kept.pop_front() {
+                self.bytes -= dropped.len();
+            }
+        }
+    }
+}
+
+/// Reads an event id of ours: the track and the event.
+pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (track, event) = id.split_once('.')?;
+    Some((track.parse().ok()?, event.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn heard(receiver: &mut mpsc::Receiver<Bytes>) -> String {
+        let event = receiver.recv().await.expect("an event");
+        String::from_utf8(event.to_vec()).expect("text")
+    }
+
+    #[tokio::test]
+    async fn a_broken_stream_is_taken_up_behind_the_last_event() {
+        let track = Track::new(3);
+        let (sender, mut receiver) = mpsc::channel(BACKLOG);
+        track.begin(sender, Opening::Announced).await;
+        track.say(b"1").await;
+        assert!(heard(&mut receiver).await.starts_with("id: 3.0\nretry:"));
+        assert!(heard(&mut receiver).await.contains("id: 3.1\ndata: 1\n"));
+        drop(receiver);
+        track.say(b"2").await;
+        track.say(b"3").await;
+        track.end().await;
+        let mut again = track.take_up(2).await;
+        assert!(heard(&mut again).await.contains("id: 3.3\ndata: 3\n"));
+        assert!(again.recv().await.is_none(), "the track has ended");
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded() {
+        let track = Track::new(0);
+        for _ in 0..MOST_EVENTS * 2 {
+            track.say(&[b'x'; 8192]).await;
+        }
+        let state = track.state.lock().await;
+        assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);
+        assert_eq!(
+            state.bytes,
+            state.kept.iter().map(|(_, event)| event.len()).sum::<usize>()
+        );
+    }
+
+    #[test]
+    fn event_ids_of_others_are_not_ours() {
+        assert_eq!(parse_event_id("3.7"), Some((3, 7)));
+        for other in ["", "3", "3.x", "a.b", "-1.2", "1.2.3"] {
+            assert_eq!(parse_event_id(other), None, "{other}");
+        }
+    }
+}

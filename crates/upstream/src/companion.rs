@@ -1,0 +1,161 @@
+//! Whoever accompanies a request hears what the server says beside its answer. What it hears is
+//! raw: it has to cross the chokepoint before a client sees it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use mcp::server::{ServerNotification, ServerRequest};
+use mcp::{Content, compose};
+use screening::result::Received;
+
+use crate::http::Post;
+use crate::server::Server;
+use crate::session::Opened;
+
+/// Something to be waited for.
+pub type Waiting<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Hears what a server says beside its answer.
+pub trait Companion: Send + Sync {
+    /// A message came. The server is not read on before this completes.
+    fn hear(&self, aside: Aside) -> Waiting<'_>;
+
+    /// The server has been silent for a while.
+    fn quiet(&self) -> Waiting<'_>;
+
+    /// When a question to the client was open last: the time it takes is not the server's.
+    fn last_asked(&self) -> Option<Instant>;
+}
+
+/// Nobody listens: what is told is dropped, what is asked is refused.
+pub struct Alone;
+
+impl Companion for Alone {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
+        Box::pin(async move {
+            match aside {
+                Aside::Notification(_) => {}
+                Aside::Question(question) => question.refuse("nobody is there to answer").await,
+            }
+        })
+    }
+
+    fn quiet(&self) -> Waiting<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn last_asked(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// What a server says beside its answer.
+pub enum Aside {
+    /// It tells something.
+    Notification(RawNotification),
+    /// It asks something.
+    Question(Question),
+}
+
+/// A notification of a server, before anybody judged it.
+pub struct RawNotification {
+    method: String,
+    params: Option<Bytes>,
+}
+
+/// The raw `params` of a server's notification or question.
+pub struct RawParams(Bytes);
+
+impl Received for RawParams {
+    fn into_result(self) -> Bytes {
+        self.0
+    }
+}
+
+impl RawNotification {
+    pub(crate) fn new(message: ServerNotification) -> Self {
+        Self {
+            method: message.method,
+            params: message.params,
+        }
+    }
+
+    /// What kind of notification it is.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// What it says; an empty object where it says nothing.
+    #[must_use]
+    pub fn into_params(self) -> RawParams {
+        RawParams(self.params.unwrap_or_else(|| Bytes::from_static(b"{}")))
+    }
+}
+
+/// A question of a server, and the only way to answer it.
+pub struct Question {
+    method: String,
+    params: Option<Bytes>,
+    reply: Reply,
+}
+
+/// Answers one question.
+pub struct Reply {
+    id: Bytes,
+    server: Arc<Server>,
+    opened: Opened,
+}
+
+impl Question {
+    pub(crate) fn new(message: ServerRequest, server: Arc<Server>, opened: Opened) -> Self {
+        let reply = Reply {
+            id: message.id,
+            server,
+            opened,
+        };
+        Self {
+            method: message.method,
+            params: message.params,
+            reply,
+        }
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// What is asked with, raw, and the way to answer.
+    #[must_use]
+    pub fn split(self) -> (String, Option<RawParams>, Reply) {
+        (self.method, self.params.map(RawParams), self.reply)
+    }
+
+    pub(crate) async fn refuse(self, message: &str) {
+        self.reply.send(&compose::error_content(-32601, message)).await;
+    }
+
+    pub(crate) async fn acknowledge(self) {
+        self.reply.send(&Content::Result(Bytes::from_static(b"{}"))).await;
+    }
+}
+
+impl Reply {
+    /// The id the server gave its question, raw.
+    #[must_use]
+    pub fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    /// Sends an answer. A server that does not take it is not told twice.
+    pub async fn send(self, content: &Content) {
+        let credential = self.server.credential.fetch();
+        let post = Post::legacy(compose::response(&self.id, content), &self.opened, &credential);
+        let _ = tokio::time::timeout(self.server.caps.timeout, self.server.link.notify(post)).await;
+    }
+}

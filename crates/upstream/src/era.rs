@@ -1,0 +1,141 @@
+//! Which era a server speaks: asked once, remembered, asked again when it no longer fits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp::compose::{ModernMeta, Outgoing, OutgoingMeta};
+use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_introduction, text_list_member};
+use mcp::{Era, Version};
+
+use crate::companion::Alone;
+use crate::exchange::{Answered, Exchange};
+use crate::failure::Failure;
+use crate::http::Post;
+use crate::server::Server;
+
+/// What the operator says about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EraSetting {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Sessions.
+    Legacy,
+    /// Stateless.
+    Modern,
+}
+
+/// A server that does not know the question may simply stay silent.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+
+/// What a server said to `server/discover`.
+enum Said {
+    Modern(Introduction),
+    /// It is modern, but asks for another try with a version that we have.
+    TryAgain,
+    Legacy,
+}
+
+/// Asks a server which era it speaks.
+pub(crate) async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
+    for _ in 0..2 {
+        let asked = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), discover_once(server)).await;
+        let said = match asked {
+            Ok(Ok(said)) => said,
+            Ok(Err(unreachable @ (Failure::Unreachable(_) | Failure::Redirected))) => return Err(unreachable),
+            Ok(Err(_)) | Err(_) => Said::Legacy,
+        };
+        match said {
+            Said::Modern(introduction) => {
+                server.learn(introduction);
+                return Ok(Era::Modern);
+            }
+            Said::Legacy => return Ok(Era::Legacy),
+            Said::TryAgain => {}
+        }
+    }
+    Err(Failure::Version)
+}
+
+/// `server/discover` of a server that is known to be modern.
+pub(crate) async fn introduce(server: &Arc<Server>) -> Result<(), Failure> {
+    for _ in 0..2 {
+        match discover_once(server).await? {
+            Said::Modern(introduction) => {
+                server.learn(introduction);
+                return Ok(());
+            }
+            Said::Legacy => return Err(Failure::Refused("server/discover")),
+            Said::TryAgain => {}
+        }
+    }
+    Err(Failure::Version)
+}
+
+async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
+    let id = server.link.next_id();
+    let request = Outgoing {
+        method: "server/discover",
+        members: Vec::new(),
+        meta: OutgoingMeta {
+            modern: Some(ModernMeta {
+                capabilities: b"{}",
+                log_level: None,
+            }),
+            ..OutgoingMeta::default()
+        },
+    };
+    let headers = plain_headers("server/discover");
+    let credential = server.credential.fetch();
+    let exchange = Exchange {
+        server,
+        id,
+        session: None,
+        companion: &Alone,
+    };
+    let answered = exchange
+        .run(Post::modern(request.write(id), &headers, &credential))
+        .await?;
+    Ok(judge(&answered))
+}
+
+fn judge(answered: &Answered) -> Said {
+    match &answered.message {
+        ServerMessage::Result { result, .. } => match read_introduction(result) {
+            Ok(introduction) if knows(&introduction.supported_versions) => Said::Modern(introduction),
+            Ok(_) | Err(_) => Said::Legacy,
+        },
+        ServerMessage::Error { error, .. } => match read_error(error).map(|error| error.code) {
+            Ok(-32022) if supported(error).is_some_and(|versions| knows(&versions)) => Said::TryAgain,
+            Ok(-32021 | -32020) => Said::Modern(Introduction::default()),
+            Ok(-32601) if answered.status == StatusCode::NOT_FOUND => Said::Modern(Introduction::default()),
+            Ok(_) | Err(_) => Said::Legacy,
+        },
+        ServerMessage::Notification(_) | ServerMessage::Request(_) => Said::Legacy,
+    }
+}
+
+fn knows(versions: &[String]) -> bool {
+    versions.iter().any(|version| version == Version::MODERN.as_str())
+}
+
+/// `data.supported` of an error.
+fn supported(error: &Bytes) -> Option<Vec<String>> {
+    let data = error.slice(member_span(error, "data")?);
+    text_list_member(&data, "supported")
+}
+
+/// The headers of a modern request that names nothing but its method.
+pub(crate) fn plain_headers(method: &str) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(
+        mcp::http::PROTOCOL_VERSION,
+        HeaderValue::from_static(Version::MODERN.as_str()),
+    );
+    if let Ok(method) = HeaderValue::from_str(method) {
+        headers.insert(mcp::http::METHOD, method);
+    }
+    headers
+}

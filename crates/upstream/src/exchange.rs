@@ -1,0 +1,132 @@
+//! One request and its answer: reads what the server sends until the answer comes, hands
+//! everything else to the companion, and takes a stream up again that the server closed on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode};
+use hyper::body::Incoming;
+use mcp::http::SESSION_ID;
+use mcp::server::{Nonsense, ServerMessage, is_our_id};
+
+use crate::companion::{Aside, Companion, Question, RawNotification};
+use crate::failure::Failure;
+use crate::http::{Post, judge};
+use crate::message::Messages;
+use crate::server::Server;
+use crate::session::Opened;
+
+/// A request that waits for its answer.
+pub(crate) struct Exchange<'a> {
+    pub(crate) server: &'a Arc<Server>,
+    pub(crate) id: u64,
+    /// The session it is made in; none towards a modern server, and none before there is one.
+    pub(crate) session: Option<&'a Opened>,
+    pub(crate) companion: &'a dyn Companion,
+}
+
+/// An answer: a result or an error, and the session id that came with it.
+pub(crate) struct Answered {
+    pub(crate) message: ServerMessage,
+    pub(crate) session_id: Option<HeaderValue>,
+    pub(crate) status: StatusCode,
+}
+
+/// How often a stream that ended without an answer is taken up again.
+const MOST_RESUMPTIONS: usize = 50;
+/// How long we wait before that, where the server says nothing.
+const USUAL_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+impl Exchange<'_> {
+    /// Sends the request and waits for its answer.
+    pub(crate) async fn run(&self, post: Post<'_>) -> Result<Answered, Failure> {
+        let response = self.server.link.send(post).await?;
+        let (status, session_id) = (response.status(), response.headers().get(SESSION_ID).cloned());
+        let message = if status.is_success() {
+            self.read(response).await?
+        } else {
+            self.read_refusal(response).await?
+        };
+        Ok(Answered {
+            message,
+            session_id,
+            status,
+        })
+    }
+
+    async fn read(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {
+        let mut messages = Messages::of(response, self.server.caps);
+        for _ in 0..MOST_RESUMPTIONS {
+            let broken = match self.read_stream(&mut messages).await {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => Failure::Broken("the stream ended without an answer".into()),
+                Err(failure @ Failure::Broken(_)) => failure,
+                Err(failure) => return Err(failure),
+            };
+            let (Some((last, retry)), Some(session)) = (messages.resumption(), self.session) else {
+                return Err(broken);
+            };
+            let (last, wait) = (last.to_owned(), retry.map_or(USUAL_RETRY, Duration::from_millis));
+            tokio::time::sleep(wait.min(LONGEST_RETRY)).await;
+            let credential = self.server.credential.fetch();
+            let response = self.server.link.open_stream(session, &credential, Some(&last)).await?;
+            messages = Messages::of(response, self.server.caps);
+        }
+        Err(Failure::Broken("the stream ended too often without an answer".into()))
+    }
+
+    /// Reads until the answer; `None` if the stream ends before.
+    async fn read_stream(&self, messages: &mut Messages) -> Result<Option<ServerMessage>, Failure> {
+        while let Some(message) = messages.next().await? {
+            match message {
+                ServerMessage::Result { ref id, .. } if is_our_id(id, self.id) => return Ok(Some(message)),
+                ServerMessage::Error { ref id, .. } if is_our_id(id, self.id) || id.as_ref() == b"null" => {
+                    return Ok(Some(message));
+                }
+                ServerMessage::Result { .. } | ServerMessage::Error { .. } => {
+                    return Err(Failure::Nonsense(Nonsense::NotAMessage));
+                }
+                ServerMessage::Notification(told) => {
+                    let aside = Aside::Notification(RawNotification::new(told));
+                    self.companion.hear(aside).await;
+                }
+                ServerMessage::Request(asked) => self.ask(asked).await,
+            }
+        }
+        Ok(None)
+    }
+
+    /// A question; `ping` is answered here. A modern server must not ask this way.
+    async fn ask(&self, asked: mcp::server::ServerRequest) {
+        let Some(session) = self.session else { return };
+        let question = Question::new(asked, self.server.clone(), session.clone());
+        if question.method() == "ping" {
+            question.acknowledge().await;
+        } else {
+            self.companion.hear(Aside::Question(question)).await;
+        }
+    }
+
+    /// An error may come with an HTTP status of its own; anything else is the status alone.
+    async fn read_refusal(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {
+        let status = response.status();
+        let had_session = self.session.is_some_and(|session| session.session_id.is_some());
+        if let Err(gone @ Failure::SessionGone) = judge(status, had_session) {
+            return Err(gone);
+        }
+        let mut messages = Messages::of(response, self.server.caps);
+        let answers = |id: &Bytes| is_our_id(id, self.id) || (self.session.is_none() && id.as_ref() == b"null");
+        match messages.next().await {
+            Ok(Some(message)) => match message {
+                ServerMessage::Error { ref id, .. } if answers(id) => Ok(message),
+                ServerMessage::Result { .. }
+                | ServerMessage::Error { .. }
+                | ServerMessage::Notification(_)
+                | ServerMessage::Request(_) => Err(Failure::Status(status.as_u16())),
+            },
+            Ok(None) | Err(_) => Err(Failure::Status(status.as_u16())),
+        }
+    }
+}

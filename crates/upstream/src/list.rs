@@ -1,0 +1,181 @@
+//! Walks a list of a server to its last page: capped, with loops detected. What was not read does
+//! not exist.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mcp::Era;
+use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
+use mcp::server::{ListPage, ServerMessage, read_page};
+use screening::result::Received;
+
+use crate::companion::Alone;
+use crate::era::plain_headers;
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::http::Post;
+use crate::server::Server;
+use crate::session::{Guest, Opened};
+
+const MOST_PAGES: usize = 100;
+const MOST_ENTRIES: usize = 10_000;
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// The lists a server has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ListKind {
+    /// `tools/list`
+    Tools,
+    /// `prompts/list`
+    Prompts,
+    /// `resources/list`
+    Resources,
+    /// `resources/templates/list`
+    Templates,
+}
+
+impl ListKind {
+    /// The method that asks for it.
+    #[must_use]
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Prompts => "prompts/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+        }
+    }
+
+    /// The member of a result that holds its entries.
+    #[must_use]
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+}
+
+/// An entry of a list, before anybody judged it.
+pub struct RawEntry(pub(crate) Bytes);
+
+impl Received for RawEntry {
+    fn into_result(self) -> Bytes {
+        self.0
+    }
+}
+
+/// A whole list.
+pub struct Listed {
+    /// Its entries, in the server's order.
+    pub entries: Vec<RawEntry>,
+    /// The shortest time a client may keep it, over all pages.
+    pub ttl_ms: u64,
+}
+
+/// Asks `server` for a whole list, for `guest`.
+///
+/// # Errors
+/// When it cannot be reached, speaks nonsense, or its list does not end.
+pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
+    let guest = server.admitted(guest);
+    match server.era().await? {
+        Era::Modern => {
+            Walk {
+                server,
+                guest: &guest,
+                session: None,
+            }
+            .run(kind)
+            .await
+        }
+        Era::Legacy => {
+            let opened = server.session(&guest).await?;
+            let walk = |opened| Walk {
+                server,
+                guest: &guest,
+                session: Some(opened),
+            };
+            match walk(&opened).run(kind).await {
+                Err(Failure::SessionGone) => {
+                    let opened = server.reopen(&guest, &opened).await?;
+                    walk(&opened).run(kind).await
+                }
+                walked => walked,
+            }
+        }
+    }
+}
+
+struct Walk<'a> {
+    server: &'a Arc<Server>,
+    guest: &'a Guest,
+    session: Option<&'a Opened>,
+}
+
+impl Walk<'_> {
+    async fn run(&self, kind: ListKind) -> Result<Listed, Failure> {
+        let mut listed = Listed {
+            entries: Vec::new(),
+            ttl_ms: u64::MAX,
+        };
+        let mut bytes = 0;
+        let mut cursor = None;
+        let mut seen = HashSet::new();
+        for _ in 0..MOST_PAGES {
+            let page = self.page(kind, cursor.as_deref()).await?;
+            bytes += page.entries.iter().map(Bytes::len).sum::<usize>();
+            listed.ttl_ms = listed.ttl_ms.min(page.ttl_ms.unwrap_or(0));
+            listed.entries.extend(page.entries.into_iter().map(RawEntry));
+            if listed.entries.len() > MOST_ENTRIES || bytes > MOST_BYTES {
+                return Err(Failure::EndlessList);
+            }
+            match page.next_cursor {
+                None => return Ok(listed),
+                Some(next) if !seen.insert(next.clone()) => return Err(Failure::EndlessList),
+                next => cursor = next,
+            }
+        }
+        Err(Failure::EndlessList)
+    }
+
+    async fn page(&self, kind: ListKind, cursor: Option<&str>) -> Result<ListPage, Failure> {
+        let id = self.server.link.next_id();
+        let modern = self.session.is_none().then_some(ModernMeta {
+            capabilities: &self.guest.capabilities.modern,
+            log_level: None,
+        });
+        let cursor = cursor.map(|cursor| ("cursor", Cow::Owned(compose::literal(cursor))));
+        let request = Outgoing {
+            method: kind.method(),
+            members: cursor.into_iter().collect(),
+            meta: OutgoingMeta {
+                modern,
+                ..OutgoingMeta::default()
+            },
+        };
+        let credential = self.server.credential.fetch();
+        let headers = plain_headers(kind.method());
+        let post = match self.session {
+            Some(opened) => Post::legacy(request.write(id), opened, &credential),
+            None => Post::modern(request.write(id), &headers, &credential),
+        };
+        let exchange = Exchange {
+            server: self.server,
+            id,
+            session: self.session,
+            companion: &Alone,
+        };
+        let answered = tokio::time::timeout(self.server.caps.timeout, exchange.run(post));
+        match answered.await.map_err(|_| Failure::TimedOut)??.message {
+            ServerMessage::Result { result, .. } => Ok(read_page(&result, kind.member())?),
+            ServerMessage::Error { .. } | ServerMessage::Notification(_) | ServerMessage::Request(_) => {
+                Err(Failure::Refused(kind.method()))
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Listens to what a server says by itself: the stream of a session, or `subscriptions/listen`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use mcp::Era;
+use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
+use mcp::server::ServerMessage;
+
+use crate::companion::{Aside, Companion, Question, RawNotification};
+use crate::era::plain_headers;
+use crate::failure::Failure;
+use crate::http::{Post, judge};
+use crate::message::Messages;
+use crate::server::Server;
+use crate::session::{Guest, Opened};
+
+/// What is listened for. A session's stream says what it likes; a modern server only what is named.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Topics {
+    /// Changes of the lists of tools.
+    pub tools: bool,
+    /// Of prompts.
+    pub prompts: bool,
+    /// Of resources.
+    pub resources: bool,
+    /// Changes of these resources.
+    pub uris: Vec<String>,
+}
+
+impl Topics {
+    /// The filter of a `subscriptions/listen`, raw.
+    #[must_use]
+    pub fn filter(&self) -> Vec<u8> {
+        let uris: Vec<Vec<u8>> = self.uris.iter().map(|uri| compose::literal(uri)).collect();
+        let uris = [b"[".as_slice(), &uris.join(&b','), b"]"].concat();
+        let wanted = [
+            ("toolsListChanged", self.tools),
+            ("promptsListChanged", self.prompts),
+            ("resourcesListChanged", self.resources),
+        ];
+        let mut members: Vec<(&str, &[u8])> = wanted
+            .into_iter()
+            .filter(|(_, wanted)| *wanted)
+            .map(|(name, _)| (name, b"true".as_slice()))
+            .collect();
+        if !self.uris.is_empty() {
+            members.push(("resourceSubscriptions", &uris));
+        }
+        let mut out = Vec::new();
+        compose::object(members.into_iter(), &mut out);
+        out
+    }
+}
+
+/// Listens until the server ends it; `ready` is told once the server listens to us.
+///
+/// # Errors
+/// When there is no such stream, or it breaks.
+pub async fn listen(
+    server: &Arc<Server>,
+    guest: &Guest,
+    topics: &Topics,
+    companion: &dyn Companion,
+    ready: impl FnOnce() + Send,
+) -> Result<(), Failure> {
+    let guest = server.admitted(guest);
+    match server.era().await? {
+        Era::Modern => subscribe(server, &guest, topics, companion, ready).await,
+        Era::Legacy => {
+            let opened = server.session(&guest).await?;
+            let credential = server.credential.fetch();
+            let open = server.link.open_stream(&opened, &credential, None);
+            let response = tokio::time::timeout(server.caps.timeout, open)
+                .await
+                .map_err(|_| Failure::TimedOut)??;
+            ready();
+            let mut messages = Messages::of(response, server.caps);
+            while let Some(message) = messages.next().await? {
+                hear(server, &opened, message, companion).await;
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn hear(server: &Arc<Server>, opened: &Opened, message: ServerMessage, companion: &dyn Companion) {
+    match message {
+        ServerMessage::Notification(told) => {
+            companion.hear(Aside::Notification(RawNotification::new(told))).await;
+        }
+        ServerMessage::Request(asked) => {
+            let question = Question::new(asked, server.clone(), opened.clone());
+            if question.method() == "ping" {
+                question.acknowledge().await;
+            } else {
+                companion.hear(Aside::Question(question)).await;
+            }
+        }
+        // Nothing was asked on this stream.
+        ServerMessage::Result { .. } | ServerMessage::Error { .. } => {}
+    }
+}
+
+async fn subscribe(
+    server: &Arc<Server>,
+    guest: &Guest,
+    topics: &Topics,
+    companion: &dyn Companion,
+    ready: impl FnOnce() + Send,
+) -> Result<(), Failure> {
+    let id = server.link.next_id();
+    let request = Outgoing {
+        method: "subscriptions/listen",
+        members: vec![("notifications", Cow::Owned(topics.filter()))],
+        meta: OutgoingMeta {
+            modern: Some(ModernMeta {
+                capabilities: &guest.capabilities.modern,
+                log_level: None,
+            }),
+            ..OutgoingMeta::default()
+        },
+    };
+    let headers = plain_headers("subscriptions/listen");
+    let credential = server.credential.fetch();
+    let sent = server.link.send(Post::modern(request.write(id), &headers, &credential));
+    let response = tokio::time::timeout(server.caps.timeout, sent)
+        .await
+        .map_err(|_| Failure::TimedOut)??;
+    judge(response.status(), false)?;
+    let mut ready = Some(ready);
+    let mut messages = Messages::of(response, server.caps);
+    while let Some(message) = messages.next().await? {
+        match message {
+            ServerMessage::Notification(told) if told.method == "notifications/subscriptions/acknowledged" => {
+                if let Some(ready) = ready.take() {
+                    ready();
+                }
+            }
+            ServerMessage::Notification(told) if told.method == "notifications/cancelled" => return Ok(()),
+            ServerMessage::Notification(told) => {
+                companion.hear(Aside::Notification(RawNotification::new(told))).await;
+            }
+            ServerMessage::Result { .. } => return Ok(()),
+            ServerMessage::Error { .. } => return Err(Failure::Refused("subscriptions/listen")),
+            ServerMessage::Request(_) => {}
+        }
+    }
+    Ok(())
+}
