@@ -8,6 +8,7 @@ mod offline;
 mod output;
 mod pinned;
 mod policy;
+mod reach;
 mod serve;
 mod server;
 mod token;

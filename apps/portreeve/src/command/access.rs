@@ -1,8 +1,7 @@
 //! How commands reach the state: through the admin API of the running gateway or, where none runs, through
 //! the same API in this process, on the state directory and under its lock.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -10,16 +9,14 @@ use axum::body::Body;
 use control::{ControlPlane, Operator};
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use store::{LockError, StateLock};
 use vocabulary::Secret;
 
 use super::offline;
-use super::pinned;
-use crate::config::{Config, Tls, variable};
+use super::reach::{Reach, read, whereabouts};
+use crate::config::{Config, variable};
 use crate::wire_up::{Whereabouts, admin_token_file};
 
 /// A way to the state of a gateway.
@@ -163,34 +160,11 @@ impl Client {
             Some(token) => Secret::new(token),
             None => Secret::new(read(&admin_token_file(&config.state.dir))?.trim().to_owned()),
         };
-        let url: http::Uri = whereabouts.admin.parse().context("gateway.json names no address")?;
-        let address = reachable(&url).context("gateway.json names no address")?;
-        // The gateway answers to its allowed hosts alone; the address is where it listens.
-        let named = config
-            .listen
-            .allowed_hosts
-            .iter()
-            .find(|host| host.parse::<IpAddr>().is_err());
-        let host = named.cloned().unwrap_or_else(|| bracketed(address.ip()));
-        let builder = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none());
-        let builder = builder
-            .resolve(&host, address)
-            .connect_timeout(Duration::from_secs(2))
-            .timeout(DEADLINE);
-        let builder = match (&config.listen.tls, &whereabouts.ca) {
-            (Tls::Off, _) => builder,
-            (Tls::Files { chain, .. }, _) => builder.tls_backend_preconfigured(pinned::client(chain)?),
-            (Tls::Auto, Some(ca)) => builder.tls_certs_only(authorities(ca)?),
-            (Tls::Auto, None) => anyhow::bail!("gateway.json names no CA"),
-        };
-        let scheme = url.scheme_str().unwrap_or("https");
-        let base = format!("{scheme}://{host}:{}{BASE}", address.port());
+        let reach = Reach::local(&config.listen, &whereabouts.admin, whereabouts.ca.as_deref())?;
         Ok(Self {
-            http: builder.build()?,
-            address,
-            base,
+            http: reach.builder.timeout(DEADLINE).build()?,
+            address: reach.address,
+            base: format!("{}{BASE}", reach.origin),
             token,
         })
     }
@@ -262,44 +236,6 @@ fn refused(status: u16, body: &[u8]) -> Refused {
     }
 }
 
-/// Where the gateway on this state directory answers, if one has said so.
-fn whereabouts(state: &Path) -> Option<Whereabouts> {
-    let text = std::fs::read_to_string(state.join("gateway.json")).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
-}
-
-fn authorities(path: &Path) -> anyhow::Result<Vec<reqwest::Certificate>> {
-    let text = read(path)?;
-    let mut certificates = Vec::new();
-    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-        certificates.push(reqwest::Certificate::from_der(&certificate?)?);
-    }
-    Ok(certificates)
-}
-
-/// Where a listener is reached from this machine.
-fn reachable(url: &http::Uri) -> Option<SocketAddr> {
-    let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
-    let listening = host.parse::<IpAddr>().ok()?;
-    let ip = match (listening.is_unspecified(), listening) {
-        (false, ip) => ip,
-        (true, IpAddr::V4(_)) => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
-        (true, IpAddr::V6(_)) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-    };
-    Some(SocketAddr::new(ip, url.port_u16()?))
-}
-
-fn bracketed(ip: IpAddr) -> String {
-    match ip {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    }
-}
-
 const BASE: &str = "/api/v1";
 /// How long a command waits for another one, or for a gateway that is starting.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -313,14 +249,5 @@ mod tests {
     #[test]
     fn names_travel_in_paths_whatever_they_hold() {
         assert_eq!(encoded("get/weather v2é"), "get%2Fweather%20v2%C3%A9");
-    }
-
-    #[test]
-    fn a_listener_on_every_address_is_reached_on_loopback() {
-        let at = |url: &str| reachable(&url.parse().unwrap()).map(|address| address.to_string());
-        assert_eq!(at("https://0.0.0.0:8444").as_deref(), Some("127.0.0.1:8444"));
-        assert_eq!(at("https://[::]:1").as_deref(), Some("[::1]:1"));
-        assert_eq!(at("http://192.0.2.7:5").as_deref(), Some("192.0.2.7:5"));
-        assert_eq!(at("https://name:1"), None);
     }
 }
