@@ -3,6 +3,7 @@
 mod activity;
 mod certificates;
 mod configuration;
+mod connect;
 mod control;
 mod demo;
 mod discovery;

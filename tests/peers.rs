@@ -34,6 +34,28 @@ async fn the_python_client_lists_and_calls_through_both_routes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_lists_and_calls_through_a_command_it_spawns() {
+    let python = environment::peers().join("venv/bin/python");
+    let Some(scene) = Scene::start(&[&python]).await else {
+        return;
+    };
+    for mode in ["auto", "legacy"] {
+        scene.play(|url, token, tool, arguments| {
+            let mut client = command(&python);
+            client
+                .arg(script("spawning_client.py"))
+                .args([mode, tool, arguments])
+                .arg(environment::portreeve())
+                .arg("connect")
+                .env("PORTREEVE_URL", url)
+                .env("PORTREEVE_CA", scene.gateway.ready["ca"].as_str().unwrap())
+                .env("PORTREEVE_TOKEN", token);
+            client
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_typescript_clients_list_and_call_through_both_routes() {
     // R115, R189, R190
     let Some(scene) = Scene::start(&[]).await else { return };

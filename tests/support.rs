@@ -3,19 +3,23 @@
 pub mod agent;
 pub mod certificates;
 pub mod environment;
+pub mod front;
 pub mod gateway;
 pub mod issuer;
 pub mod records;
 pub mod server;
 pub mod setup;
+pub mod stand;
 pub mod town;
 pub mod wire;
 
 pub use agent::{Agent, Answer};
+pub use front::Front;
 pub use gateway::Gateway;
 pub use issuer::Issuer;
 pub use server::{Act, Server, tool};
 pub use setup::Setup;
+pub use stand::Stand;
 pub use town::Town;
 pub use wire::{Ask, Reply};
 

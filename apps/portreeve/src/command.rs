@@ -4,6 +4,7 @@
 mod access;
 mod activity;
 mod check;
+mod connect;
 mod offline;
 mod output;
 mod pinned;
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::Serve),
     /// Run a gateway with two demo servers and a short tour, without any set-up
     Demo,
+    /// Carry MCP between standard input and output and the gateway, for clients that only spawn commands
+    Connect(connect::Connect),
     /// Check all that start-up checks, report every fault at once, start nothing
     Check(check::Check),
     /// Agent tokens
@@ -90,6 +93,7 @@ impl Cli {
         match self.command {
             Command::Serve(serve) => serve.run(load(config)?).await,
             Command::Demo => serve::demo().await,
+            Command::Connect(connect) => connect.run(config).await,
             Command::Check(check) => check.run(config),
             Command::Token(token) => token.run(&load(config)?).await,
             Command::Tool(tool) => tool.run(&load(config)?).await,

@@ -40,7 +40,7 @@ pub(super) async fn demo() -> anyhow::Result<ExitCode> {
 }
 
 /// Logs go to standard error, as text or (`PORTREEVE_LOG_FORMAT=json`) as JSON; `PORTREEVE_LOG` says how much.
-fn start_logging(level: &str) {
+pub(super) fn start_logging(level: &str) {
     let filter = EnvFilter::try_new(variable("PORTREEVE_LOG").unwrap_or_default());
     let filter = match (variable("PORTREEVE_LOG"), filter) {
         (Some(_), Ok(filter)) => filter,
