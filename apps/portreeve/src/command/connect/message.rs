@@ -109,7 +109,7 @@ fn split(line: &Bytes, message: &mcp::Message) -> (Kind, Era) {
             };
             (kind, era(line, method, params))
         }
-        mcp::Message::Response => (Kind::Response, Era::Legacy),
+        mcp::Message::Response(_) => (Kind::Response, Era::Legacy),
     }
 }
 
