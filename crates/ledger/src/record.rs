@@ -226,7 +226,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
     line.number(Some(seal.seq));
     write_credential(&mut line, record.credential);
     line.raw(r#","trace_id":"#);
-    line.shown(record.arrival.trace_id);
+    line.trace_id(record.arrival.trace_id);
     line.raw(r#","ts":"#);
     line.quoted(seal.ts);
     line.raw(r#","type":"request","v":1}"#);

@@ -1,18 +1,29 @@
 //! Identifiers we mint: receipts, traces, and random secrets in hex.
 
+use std::cell::RefCell;
 use std::fmt;
 
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
+
+use crate::Clock;
 
 /// The name of one request's receipt: `rcp_` and a time-ordered UUID in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ReceiptId(Uuid);
 
 impl ReceiptId {
-    /// A new id, unique across restarts and gateways.
+    /// A new id, unique across restarts and gateways: a version 7 UUID of this millisecond and 74 random bits.
     #[must_use]
     pub fn mint() -> Self {
-        Self(Uuid::now_v7())
+        let millis = u64::try_from(Clock::system().now().as_micros() / 1000).unwrap_or_default();
+        let minted = random().map(|random| Builder::from_unix_timestamp_millis(millis, &random).into_uuid());
+        Self(minted.unwrap_or_else(Uuid::now_v7))
+    }
+
+    /// Writes the 36 characters `rcp_…` without going through the formatter.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"rcp_");
+        write_hex(self.0.as_bytes(), out);
     }
 
     /// Reads `rcp_<32 hex digits>`.
@@ -37,7 +48,13 @@ impl TraceId {
     /// A new random trace id.
     #[must_use]
     pub fn mint() -> Self {
-        Self(*Uuid::now_v7().as_bytes())
+        let minted = random().filter(|id| *id != [0; 16]);
+        Self(minted.unwrap_or_else(|| *Uuid::now_v7().as_bytes()))
+    }
+
+    /// Writes the 32 hex digits without going through the formatter.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        write_hex(&self.0, out);
     }
 
     /// The trace id of a `traceparent` header (version 00), if it is well formed.
@@ -56,10 +73,12 @@ impl TraceId {
     /// A `traceparent` value for the next hop: this trace, a new span.
     #[must_use]
     pub fn to_traceparent(&self) -> String {
-        let span = Uuid::now_v7();
-        let (_, tail) = span.as_bytes().split_at(8);
-        let mut out = format!("00-{self}-").into_bytes();
-        write_hex(tail, &mut out);
+        let span = random().unwrap_or_else(|| Uuid::now_v7().as_u64_pair().1.to_be_bytes());
+        let mut out = Vec::with_capacity(55);
+        out.extend_from_slice(b"00-");
+        self.write_to(&mut out);
+        out.push(b'-');
+        write_hex(&span, &mut out);
         out.extend_from_slice(b"-01");
         String::from_utf8(out).unwrap_or_default()
     }
@@ -84,11 +103,44 @@ pub fn random_hex(bytes: usize) -> Result<String, aws_lc_rs::error::Unspecified>
 }
 
 pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    for byte in bytes {
-        for nibble in [byte >> 4, byte & 0x0f] {
-            out.push(DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0'));
+    // No table and no branch, so that the compiler can do many digits at once.
+    let digit = |nibble: u8| nibble + b'0' + u8::from(nibble > 9) * (b'a' - b'9' - 1);
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0f)]));
+}
+
+/// Random bytes for an id; `None` where the generator fails. It is asked for many at a time: a request needs three
+/// ids, and each on its own would cost a call into the system. Ids are no secrets; what is one comes from
+/// [`random_hex`].
+fn random<const N: usize>() -> Option<[u8; N]> {
+    thread_local! {
+        static DRAWN: RefCell<Drawn> = const { RefCell::new(Drawn::NONE) };
+    }
+    DRAWN.with_borrow_mut(Drawn::take)
+}
+
+/// Random bytes that were drawn and not yet given out.
+struct Drawn {
+    bytes: [u8; Self::AT_ONCE],
+    used: usize,
+}
+
+impl Drawn {
+    const AT_ONCE: usize = 1024;
+    const NONE: Self = Self {
+        bytes: [0; Self::AT_ONCE],
+        used: Self::AT_ONCE,
+    };
+
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        if self.used + N > Self::AT_ONCE {
+            // INVARIANT: bytes are given out once; after a failure none of the old ones are left.
+            self.used = Self::AT_ONCE;
+            aws_lc_rs::rand::fill(&mut self.bytes).ok()?;
+            self.used = 0;
         }
+        let taken = self.bytes.get(self.used..)?.first_chunk().copied()?;
+        self.used += N;
+        Some(taken)
     }
 }
 
@@ -102,6 +154,45 @@ mod tests {
         assert_eq!(ReceiptId::parse(&one.to_string()), Some(one));
         assert_ne!(one, ReceiptId::mint());
         assert_eq!(ReceiptId::parse("rcp_1"), None);
+    }
+
+    #[test]
+    fn ids_never_repeat_while_the_drawn_bytes_run_out_and_are_drawn_again() {
+        let receipts: std::collections::HashSet<_> = (0..5_000).map(|_| ReceiptId::mint()).collect();
+        let traces: std::collections::HashSet<_> = (0..5_000).map(|_| TraceId::mint()).collect();
+        assert_eq!((receipts.len(), traces.len()), (5_000, 5_000));
+    }
+
+    #[test]
+    fn receipt_ids_are_version_7_of_now_and_sort_by_time() {
+        let one = ReceiptId::mint();
+        assert_eq!(
+            (one.0.get_version_num(), one.0.get_variant()),
+            (7, uuid::Variant::RFC4122)
+        );
+        let (seconds, _) = one.0.get_timestamp().expect("version 7 has one").to_unix();
+        assert!(
+            Clock::system()
+                .now()
+                .as_seconds()
+                .abs_diff(i64::try_from(seconds).expect("small"))
+                <= 1
+        );
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        assert!(one < ReceiptId::mint());
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_displayed() {
+        let (receipt, trace) = (ReceiptId::mint(), TraceId::mint());
+        let mut written = Vec::new();
+        receipt.write_to(&mut written);
+        trace.write_to(&mut written);
+        assert_eq!(written, format!("{receipt}{trace}").into_bytes());
+        let mut hex = Vec::new();
+        write_hex(&(0..=255).collect::<Vec<u8>>(), &mut hex);
+        let expected: String = (0..=255).map(|byte: u8| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected.as_bytes());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One line being written: canonical JSON, piece by piece, with room for its own hash.
 
-use vocabulary::{Digest, ReceiptId};
+use vocabulary::{Digest, ReceiptId, TraceId};
 
 /// Hashes the record around the gap for `record_hash`, fills the gap and ends the line.
 pub(super) fn fill(out: &mut Vec<u8>, start: usize, gap: usize) -> Digest {
@@ -40,16 +40,19 @@ impl Line<'_> {
         self.0.push(b'"');
     }
 
-    /// An id whose displayed form needs no escapes.
-    pub(super) fn shown(&mut self, id: impl std::fmt::Display) {
-        use std::io::Write as _;
-        // Writing to a vector cannot fail.
-        let _ = write!(self.0, "\"{id}\"");
+    pub(super) fn trace_id(&mut self, id: TraceId) {
+        self.0.push(b'"');
+        id.write_to(self.0);
+        self.0.push(b'"');
     }
 
     pub(super) fn receipt_id(&mut self, id: Option<ReceiptId>) {
         match id {
-            Some(id) => self.shown(id),
+            Some(id) => {
+                self.0.push(b'"');
+                id.write_to(self.0);
+                self.0.push(b'"');
+            }
             None => self.raw("null"),
         }
     }
