@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ledger::{LedgerReader, Position, Span};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Statement, Transaction, TransactionBehavior, params};
 use vocabulary::{Digest, ReceiptId};
 
 use super::{StoreFault, open_file};
@@ -178,18 +178,26 @@ fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = resume(&transaction, reader)?;
     let mut lines = reader.lines_from(start).map_err(StoreFault::Ledger)?;
-    let mut line = Vec::new();
+    let (mut line, mut newest) = (Vec::new(), Vec::new());
     let mut last = None;
     let mut added = 0;
+    let mut statement = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO records
+         (seq, segment, offset, length, ts, type, status, rank, receipt_id, server, tool, principal, session, run)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?;
     while added < BATCH {
         let Some(span) = lines.read_into(&mut line).map_err(StoreFault::Ledger)? else {
             break;
         };
-        insert(&transaction, span, &line)?;
-        last = Some((span, Digest::of(&line)));
+        insert(&mut statement, span, &line)?;
+        std::mem::swap(&mut line, &mut newest);
+        last = Some(span);
         added += 1;
     }
-    if let Some((span, hash)) = last {
+    drop(statement);
+    if let Some(span) = last {
+        let hash = Digest::of(&newest);
         transaction.execute(
             "INSERT OR REPLACE INTO progress (id, segment, offset, length, hash) VALUES (1, ?1, ?2, ?3, ?4)",
             params![
@@ -226,14 +234,9 @@ fn resume(transaction: &Transaction<'_>, reader: &LedgerReader) -> Result<Positi
     Ok(Position::START)
 }
 
-fn insert(transaction: &Transaction<'_>, span: Span, line: &[u8]) -> Result<(), StoreFault> {
+fn insert(statement: &mut Statement<'_>, span: Span, line: &[u8]) -> Result<(), StoreFault> {
     // A line that cannot be read is `receipt verify`'s to report; it has no facts to be found by.
     let Some(facts) = Facts::read(line) else { return Ok(()) };
-    let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO records
-         (seq, segment, offset, length, ts, type, status, rank, receipt_id, server, tool, principal, session, run)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-    )?;
     statement.execute(params![
         integer(facts.seq)?,
         span.position.segment,

@@ -1,74 +1,131 @@
-//! What the index keeps of a record.
+//! What the index keeps of a record. Only that is taken out of a line; the rest is passed over.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use vocabulary::Timestamp;
-use vocabulary::json::{Limits, Value};
 
 use super::filter::Status;
 
 /// The facts a record is found by.
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
     pub(super) seq: u64,
     pub(super) ts: Timestamp,
-    pub(super) kind: String,
+    pub(super) kind: Cow<'a, str>,
     pub(super) status: Option<&'static str>,
     /// Of several records of one receipt the highest is shown.
     pub(super) rank: u8,
-    pub(super) receipt_id: Option<String>,
-    pub(super) server: Option<String>,
-    pub(super) tool: Option<String>,
-    pub(super) principal: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) run: Option<String>,
+    pub(super) receipt_id: Option<Cow<'a, str>>,
+    pub(super) server: Option<Cow<'a, str>>,
+    pub(super) tool: Option<Cow<'a, str>>,
+    pub(super) principal: Option<Cow<'a, str>>,
+    pub(super) session: Option<Cow<'a, str>>,
+    pub(super) run: Option<Cow<'a, str>>,
 }
 
-impl Facts {
+/// A string, borrowed from the line where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Record<'a> {
+    seq: u64,
+    #[serde(borrow)]
+    ts: Text<'a>,
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    phase: Option<Text<'a>>,
+    #[serde(borrow)]
+    receipt_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    mcp: Option<Mcp<'a>>,
+    #[serde(borrow)]
+    principal: Option<Principal<'a>>,
+    #[serde(borrow)]
+    decision: Option<Decision<'a>>,
+    #[serde(borrow)]
+    outcome: Option<Outcome<'a>>,
+    // Of events:
+    #[serde(borrow)]
+    subject: Option<Text<'a>>,
+    #[serde(borrow)]
+    actor: Option<Text<'a>>,
+    #[serde(borrow)]
+    result: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Mcp<'a> {
+    #[serde(borrow)]
+    server_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    tool_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    session: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Principal<'a> {
+    #[serde(borrow)]
+    sub: Option<Text<'a>>,
+    #[serde(borrow)]
+    run: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Decision<'a> {
+    #[serde(borrow)]
+    result: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Outcome<'a> {
+    #[serde(borrow)]
+    status: Option<Text<'a>>,
+}
+
+impl<'a> Facts<'a> {
     /// Reads a record; `None` where the line is none.
-    pub(super) fn read(line: &[u8]) -> Option<Self> {
-        let limits = Limits {
-            max_bytes: usize::MAX,
-            max_depth: 64,
-            max_string: usize::MAX,
-            max_items: usize::MAX,
+    pub(super) fn read(line: &'a [u8]) -> Option<Self> {
+        let record: Record<'a> = serde_json::from_slice(line).ok()?;
+        let status = status(&record).map(Status::as_str);
+        let (server, tool, session) = match (&*record.kind.0, record.mcp) {
+            ("request", Some(mcp)) => (text(mcp.server_id), text(mcp.tool_name), text(mcp.session)),
+            ("inventory", _) => {
+                let (server, tool) = subject(text(record.subject));
+                (server, tool, None)
+            }
+            _ => (None, None, None),
         };
-        let record = Value::parse(line, &limits).ok()?;
-        let Some(Value::Number(seq)) = record.member("seq") else {
-            return None;
-        };
-        let kind = text(&record, &["type"])?;
-        let request = kind == "request";
-        let (server, tool) = if request {
-            (
-                text(&record, &["mcp", "server_id"]),
-                text(&record, &["mcp", "tool_name"]),
-            )
-        } else {
-            subject(&record, &kind)
-        };
+        let (sub, run) = record
+            .principal
+            .map_or((None, None), |principal| (text(principal.sub), text(principal.run)));
         Some(Self {
-            seq: seq.parse().ok()?,
-            ts: Timestamp::parse(at(&record, &["ts"])?.as_str()?)?,
-            status: status(&record).map(Status::as_str),
-            rank: match at(&record, &["phase"]).and_then(Value::as_str) {
+            seq: record.seq,
+            ts: Timestamp::parse(&record.ts.0)?,
+            kind: record.kind.0,
+            status,
+            rank: match record.phase.as_ref().map(|phase| &*phase.0) {
                 Some("final") => 2,
                 Some(_) => 1,
                 None => 0,
             },
-            receipt_id: text(&record, &["receipt_id"]),
+            receipt_id: text(record.receipt_id),
             server,
             tool,
-            principal: text(&record, &["principal", "sub"]).or_else(|| text(&record, &["actor"])),
-            session: text(&record, &["mcp", "session"]),
-            run: text(&record, &["principal", "run"]),
-            kind,
+            principal: sub.or_else(|| text(record.actor)),
+            session,
+            run,
         })
     }
 }
 
-fn status(record: &Value<'_>) -> Option<Status> {
-    let result = at(record, &["decision", "result"])
-        .or_else(|| at(record, &["result"]))
-        .and_then(Value::as_str)?;
-    match (result, at(record, &["outcome", "status"]).and_then(Value::as_str)) {
+fn status(record: &Record<'_>) -> Option<Status> {
+    let decided = record.decision.as_ref().and_then(|decision| decision.result.as_ref());
+    let status = record.outcome.as_ref().and_then(|outcome| outcome.status.as_ref());
+    let result = decided.or(record.result.as_ref())?;
+    match (&*result.0, status.map(|status| &*status.0)) {
         ("deny", _) => Some(Status::Denied),
         ("require_approval", _) => Some(Status::Pending),
         ("allow", Some("error" | "timeout")) => Some(Status::Error),
@@ -78,20 +135,13 @@ fn status(record: &Value<'_>) -> Option<Status> {
 }
 
 /// Server and tool of an inventory record, from its subject `server` or `server/tool`.
-fn subject(record: &Value<'_>, kind: &str) -> (Option<String>, Option<String>) {
-    match text(record, &["subject"]).filter(|_| kind == "inventory") {
-        Some(subject) => match subject.split_once('/') {
-            Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
-            None => (Some(subject), None),
-        },
-        None => (None, None),
+fn subject(subject: Option<Cow<'_, str>>) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+    match subject.as_ref().and_then(|subject| subject.split_once('/')) {
+        Some((server, tool)) => (Some(server.to_owned().into()), Some(tool.to_owned().into())),
+        None => (subject, None),
     }
 }
 
-fn at<'v, 'a>(record: &'v Value<'a>, path: &[&str]) -> Option<&'v Value<'a>> {
-    path.iter().try_fold(record, |value, name| value.member(name))
-}
-
-fn text(record: &Value<'_>, path: &[&str]) -> Option<String> {
-    at(record, path).and_then(Value::as_str).map(str::to_owned)
+fn text(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+    text.map(|text| text.0)
 }
