@@ -65,17 +65,12 @@ impl Caller {
         &self.uid
     }
 
-    /// What a rule in scope will say, worked out once for all tools that are alike to it.
-    pub(crate) fn foresee(
-        &self,
-        index: usize,
-        rule: &Rule,
-        likeness: Likeness,
-        work_out: impl FnOnce() -> Foresight,
-    ) -> Foresight {
+    /// What a rule in scope will say, worked out once for all tools that are alike to it and all rules that ask the
+    /// same.
+    pub(crate) fn foresee(&self, rule: &Rule, likeness: Likeness, work_out: impl FnOnce() -> Foresight) -> Foresight {
         let key = match rule.resource_use {
-            ResourceUse::Nothing => (index, None),
-            ResourceUse::Attributes => (index, Some(likeness)),
+            ResourceUse::Nothing => (rule.alike, None),
+            ResourceUse::Attributes => (rule.alike, Some(likeness)),
             ResourceUse::Identity => return work_out(),
         };
         let known = lock(&self.foreseen).get(&key).copied();

@@ -1,7 +1,7 @@
 //! The operator's policies, read and checked: every rule has an id, one effect, and known needs.
 //! Rules are kept in order of id, so that of several deciding ones the first is named.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -126,6 +126,11 @@ pub(crate) struct Rule {
     pub(crate) resource: ResourceConstraint,
     pub(crate) condition: Condition,
     pub(crate) resource_use: ResourceUse,
+    /// The first rule with the same effect and the same conditions: what that says of a call whose scope fits both,
+    /// this one says too.
+    pub(crate) alike: usize,
+    /// The digest of the conditions, where they could be looked into.
+    conditions: Option<Digest>,
     /// Entities the rule names, which it may look into.
     pub(crate) named: Vec<EntityUid>,
     /// The policy alone in a set, ready to be evaluated.
@@ -173,6 +178,7 @@ impl Rules {
             }
         }
         rules.sort_by(|one: &Rule, other| one.id.cmp(&other.id));
+        find_alike(&mut rules);
         if faults.is_empty() {
             Ok(Self {
                 rules,
@@ -264,10 +270,25 @@ fn read_rule(file: &PolicyFile, position: usize, policy: &Policy) -> Result<Rule
         resource: policy.resource_constraint(),
         condition: condition(&policy, json.as_ref()),
         resource_use: json.as_ref().map_or(ResourceUse::Identity, ResourceUse::of_policy),
+        alike: 0,
+        conditions: json
+            .as_ref()
+            .and_then(|json| json.get("conditions"))
+            .map(|conditions| Digest::of(conditions.to_string().as_bytes())),
         named: policy.entity_literals(),
         set,
         policy,
     })
+}
+
+fn find_alike(rules: &mut [Rule]) {
+    let mut first = HashMap::new();
+    for (index, rule) in rules.iter_mut().enumerate() {
+        rule.alike = match rule.conditions {
+            Some(conditions) => *first.entry((rule.effect, conditions)).or_insert(index),
+            None => index,
+        };
+    }
 }
 
 fn condition(policy: &Policy, json: Option<&serde_json::Value>) -> Condition {

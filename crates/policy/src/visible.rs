@@ -131,6 +131,9 @@ impl Snapshot {
             ..Standpoint::of_nothing()
         };
         let likeness = Likeness::of(tool);
+        let whole = caller.any_call.is_some()
+            && caller.entity.is_some()
+            && uids.both().into_iter().all(|uid| self.cast().entity(uid).is_some());
         let any_call = OnceCell::new();
         let (mut open, mut foreseen, mut hope) = (Vec::new(), Findings::default(), false);
         for (index, rule) in slice {
@@ -141,12 +144,14 @@ impl Snapshot {
             let failed = Foresight::Certain(Outcome::Failed);
             let foresight = match &rule.condition {
                 Condition::None => Foresight::Certain(Outcome::Satisfied),
-                Condition::ContextFree => caller.foresee(index, rule, likeness, || {
+                // What is not whole makes every rule fail, whatever is known of others that are alike.
+                Condition::ContextFree | Condition::Contextual(_) if !whole => failed,
+                Condition::ContextFree => caller.foresee(rule, likeness, || {
                     scene().map_or(failed, |scene| Foresight::Certain(scene.evaluate(rule)))
                 }),
-                Condition::Contextual(_) => caller.foresee(index, rule, likeness, || {
-                    scene().map_or(failed, |scene| scene.foresee(rule))
-                }),
+                Condition::Contextual(_) => {
+                    caller.foresee(rule, likeness, || scene().map_or(failed, |scene| scene.foresee(rule)))
+                }
             };
             // A rule that reads the call is evaluated in full when there is one: what is foreseen of
             // it shows or hides the tool and decides nothing.

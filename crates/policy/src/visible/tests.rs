@@ -106,6 +106,29 @@ fn two_principals_see_different_lists_in_stable_order() {
     assert_eq!(snapshot.visible(&caller, Some(&server("gone"))).len(), 0);
 }
 
+#[test]
+fn rules_that_ask_the_same_are_worked_out_once_and_still_hold_for_their_own_scope_and_risk_alone() {
+    let asks = r#"when { resource.risk == "low" && context.args.n == 1 }"#;
+    let text = format!(
+        r#"@id("a") permit(principal, action, resource == Tool::"files/read") {asks};
+        @id("b") permit(principal, action, resource == Tool::"files/write") {asks};
+        @id("c") permit(principal in Group::"dev", action, resource in Server::"web") {asks};
+        @id("d") permit(principal, action, resource == Tool::"web/fetch") when {{ context.args.n == 1 }};
+        @id("e") forbid(principal, action, resource == Tool::"web/post") {asks};
+        @id("f") permit(principal, action, resource == Tool::"web/post") when {{ context.args.n == 1 }};"#
+    );
+    let snapshot = snapshot(&text);
+    let alike: Vec<usize> = snapshot.rules().iter().map(|(_, rule)| rule.alike).collect();
+    assert_eq!(alike, [0, 0, 0, 3, 4, 3], "a forbid is not like a permit");
+    for who in [agent("ann"), in_groups("dan", &["dev"])] {
+        assert_eq!(
+            list(&snapshot, &who),
+            ["files/read", "web/fetch", "web/post"],
+            "`files/write` and `web` are of higher risk"
+        );
+    }
+}
+
 // R102, R112
 #[test]
 fn quarantined_tools_are_listed_to_nobody() {
