@@ -7,6 +7,8 @@ mod tests;
 
 use std::borrow::Cow;
 
+pub use read::plain_length;
+
 /// A JSON value that borrows from the bytes it was read from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {

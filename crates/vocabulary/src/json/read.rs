@@ -275,9 +275,7 @@ impl<'a> Reader<'a> {
 
     /// Moves to the next byte that a string cannot hold as it is.
     fn skip_plain(&mut self) {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
-        self.at += rest.iter().position(|byte| !plain(byte)).unwrap_or(rest.len());
+        self.at += plain_length(self.bytes.get(self.at..).unwrap_or_default());
     }
 
     fn skip_digits(&mut self) -> usize {
@@ -315,6 +313,29 @@ impl<'a> Reader<'a> {
         self.at += 1;
         Some(byte)
     }
+}
+
+/// How many bytes from the start a string can hold as they are: up to the first quote, backslash or control character.
+#[must_use]
+pub fn plain_length(bytes: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const TOP: u64 = 0x8080_8080_8080_8080;
+    let words = bytes.chunks_exact(8);
+    let (tail, mut length) = (words.remainder(), 0);
+    for word in words {
+        let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        // Eight bytes at once: the lowest top bit that is set marks the first byte that is below the bound (with a
+        // character flipped away: that is it). Higher marks may be wrong, the lowest is not.
+        let below = |bytes: u64, bound: u8| bytes.wrapping_sub(EACH * u64::from(bound)) & !bytes & TOP;
+        let marks =
+            below(word, 0x20) | below(word ^ EACH * u64::from(b'"'), 1) | below(word ^ EACH * u64::from(b'\\'), 1);
+        if marks != 0 {
+            return length + (marks.trailing_zeros() / 8) as usize;
+        }
+        length += 8;
+    }
+    let ends = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    length + tail.iter().position(ends).unwrap_or(tail.len())
 }
 
 /// Names are compared decoded, so `"a"` and `"\u0061"` are one name.

@@ -348,3 +348,21 @@ proptest! {
         let _ = Value::parse(&bytes, &WIDE);
     }
 }
+
+#[test]
+fn plain_text_ends_at_the_first_byte_that_a_string_cannot_hold() {
+    let ends = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    for length in 0..40 {
+        for place in 0..length {
+            for byte in 0..=255 {
+                // Neighbours that a borrow could spill over to.
+                for filler in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+                    let mut text = vec![filler; length];
+                    text[place] = byte;
+                    let expected = if ends(byte) { place } else { length };
+                    assert_eq!(plain_length(&text), expected, "{byte:#x} at {place} of {length}");
+                }
+            }
+        }
+    }
+}
