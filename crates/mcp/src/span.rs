@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use vocabulary::json::plain_length;
+
 /// Why bytes are not a JSON document we take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SpanFault {
@@ -170,7 +172,7 @@ impl<'a> Scanner<'a> {
         let bytes = self.bytes;
         loop {
             let rest = bytes.get(at..).unwrap_or_default();
-            at += rest.iter().position(ends_run).ok_or(SpanFault::Grammar)?;
+            at += plain_length(rest);
             match bytes.get(at) {
                 Some(b'"') => {
                     self.at = at + 1;
@@ -268,23 +270,6 @@ pub fn decode_string(inner: &[u8]) -> Option<Cow<'_, str>> {
         .ok()
         .map(Cow::Owned)
 }
-
-#[expect(clippy::indexing_slicing, reason = "a byte cannot lie outside a table of 256")]
-fn ends_run(byte: &u8) -> bool {
-    ENDS_RUN[usize::from(*byte)]
-}
-
-/// The bytes that end a plain run inside a string: quote, backslash, control characters.
-const ENDS_RUN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    #[expect(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
-    while byte < 256 {
-        table[byte] = byte < 0x20 || byte == b'"' as usize || byte == b'\\' as usize;
-        byte += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {
