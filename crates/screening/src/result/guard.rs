@@ -1,6 +1,6 @@
 //! Size, depth and balance of raw bytes: one loop over a table, no tree, no recursion.
 
-use vocabulary::json::{Limits, Value};
+use vocabulary::json::{Limits, Value, plain_length};
 
 use super::Guards;
 
@@ -150,6 +150,7 @@ impl Brackets {
 /// The place behind the closing quote of a string that begins at `at`.
 fn end_of_string(bytes: &[u8], mut at: usize) -> Result<usize, Breach> {
     loop {
+        at += plain_length(bytes.get(at..).unwrap_or_default());
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at += 2,
