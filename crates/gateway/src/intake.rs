@@ -1,6 +1,8 @@
 //! What comes in: the arrival of a request, and its body under a cap and a deadline.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -60,7 +62,12 @@ pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mu
         }
         Ok(only.unwrap_or_else(|| whole.freeze()))
     };
-    tokio::time::timeout(BODY_DEADLINE, read)
-        .await
-        .unwrap_or(Err(BodyFault::Unfinished))
+    let mut read = std::pin::pin!(read);
+    // A body that came together with its head needs no clock.
+    match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+        Poll::Ready(read) => read,
+        Poll::Pending => tokio::time::timeout(BODY_DEADLINE, read)
+            .await
+            .unwrap_or(Err(BodyFault::Unfinished)),
+    }
 }
