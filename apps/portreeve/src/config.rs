@@ -24,7 +24,7 @@ pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, Signing
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
 pub use listen::{Listen, Tls};
 pub use raw::{RawConfig, find_file, variable};
-pub use servers::{Credential, Era, Isolation, Server, ToolRule, UnknownFields};
+pub use servers::{Credential, Era, Isolation, Server, ToolRule, Transport, UnknownFields};
 pub use state::State;
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::outlet::Outlet;
 use crate::reply::Prepared;
 use crate::route::Route;
 use crate::session::Session;
+use crate::town::Wanted;
 
 impl Gateway {
     /// One request, its method known: of either era.
@@ -29,7 +30,7 @@ impl Gateway {
             return self.serve_modern(asked, head, request).await;
         }
         if *request.method() == Method::Initialize {
-            return self.initialize(&mut asked, request);
+            return self.initialize(&mut asked, request).await;
         }
         let session = match self.session_of(&asked.who, head) {
             Ok(session) => session,
@@ -145,7 +146,10 @@ impl Gateway {
         }
     }
 
-    fn initialize(&self, asked: &mut Asked, request: &Request) -> Ended {
+    async fn initialize(&self, asked: &mut Asked, request: &Request) -> Ended {
+        // What is offered is known once the servers were asked.
+        self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
+            .await;
         let requested = request.params().text("protocolVersion").unwrap_or_default();
         let version = Version::negotiate(&requested);
         let abilities = request

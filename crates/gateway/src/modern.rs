@@ -14,6 +14,7 @@ use crate::asked::{Asked, Ended};
 use crate::client::{Abilities, Client, ModernClient};
 use crate::introduce;
 use crate::reply::{DecisionNote, Prepared};
+use crate::town::Wanted;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -47,6 +48,8 @@ impl Gateway {
         }
         match request.method() {
             Method::Discover => {
+                self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
+                    .await;
                 let result = introduce::discover_result(&self.town(), &asked.who, &asked.route);
                 self.answered(&asked, request, result)
             }

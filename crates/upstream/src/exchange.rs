@@ -11,6 +11,7 @@ use mcp::http::SESSION_ID;
 use mcp::server::{Nonsense, ServerMessage, is_our_id};
 
 use crate::companion::{Aside, Companion, Question, RawNotification};
+use crate::duplex::Duplex;
 use crate::failure::Failure;
 use crate::http::{Post, judge};
 use crate::message::Messages;
@@ -42,6 +43,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 impl Exchange<'_> {
     /// Sends the request and waits for its answer.
     pub(crate) async fn run(&self, post: Post<'_>) -> Result<Answered, Failure> {
+        if let Some(duplex) = self.session.and_then(|session| session.duplex.as_ref()) {
+            return self.run_apart(duplex, post).await;
+        }
         let response = self.server.link.send(post).await?;
         let (status, session_id) = (response.status(), response.headers().get(SESSION_ID).cloned());
         let message = if status.is_success() {
@@ -54,6 +58,22 @@ impl Exchange<'_> {
             session_id,
             status,
         })
+    }
+
+    /// Sends the request where nothing is answered, and waits for its answer on the stream.
+    async fn run_apart(&self, duplex: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
+        let mut inbox = duplex.expect(self.id);
+        self.server.link.notify(post).await?;
+        while let Some(message) = inbox.next().await {
+            if let Some(message) = self.take(message).await? {
+                return Ok(Answered {
+                    message,
+                    session_id: None,
+                    status: StatusCode::OK,
+                });
+            }
+        }
+        Err(Failure::Broken("the stream ended without an answer".into()))
     }
 
     async fn read(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {
@@ -80,22 +100,31 @@ impl Exchange<'_> {
     /// Reads until the answer; `None` if the stream ends before.
     async fn read_stream(&self, messages: &mut Messages) -> Result<Option<ServerMessage>, Failure> {
         while let Some(message) = messages.next().await? {
-            match message {
-                ServerMessage::Result { ref id, .. } if is_our_id(id, self.id) => return Ok(Some(message)),
-                ServerMessage::Error { ref id, .. } if is_our_id(id, self.id) || id.as_ref() == b"null" => {
-                    return Ok(Some(message));
-                }
-                ServerMessage::Result { .. } | ServerMessage::Error { .. } => {
-                    return Err(Failure::Nonsense(Nonsense::NotAMessage));
-                }
-                ServerMessage::Notification(told) => {
-                    let aside = Aside::Notification(RawNotification::new(told));
-                    self.companion.hear(aside).await;
-                }
-                ServerMessage::Request(asked) => self.ask(asked).await,
+            if let Some(answer) = self.take(message).await? {
+                return Ok(Some(answer));
             }
         }
         Ok(None)
+    }
+
+    /// The message, if it is the answer; anything else is heard.
+    async fn take(&self, message: ServerMessage) -> Result<Option<ServerMessage>, Failure> {
+        match message {
+            ServerMessage::Result { ref id, .. } if is_our_id(id, self.id) => Ok(Some(message)),
+            ServerMessage::Error { ref id, .. } if is_our_id(id, self.id) || id.as_ref() == b"null" => {
+                Ok(Some(message))
+            }
+            ServerMessage::Result { .. } | ServerMessage::Error { .. } => Err(Failure::Nonsense(Nonsense::NotAMessage)),
+            ServerMessage::Notification(told) => {
+                let aside = Aside::Notification(RawNotification::new(told));
+                self.companion.hear(aside).await;
+                Ok(None)
+            }
+            ServerMessage::Request(asked) => {
+                self.ask(asked).await;
+                Ok(None)
+            }
+        }
     }
 
     /// A question; `ping` is answered here. A modern server must not ask this way.

@@ -25,6 +25,8 @@ use crate::session::Opened;
 /// The way to one server.
 pub(crate) struct Link {
     url: Uri,
+    /// The url's host as a header, spelled once.
+    host: Option<HeaderValue>,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     last_id: AtomicU64,
 }
@@ -91,6 +93,7 @@ impl Link {
             .retry_canceled_requests(false)
             .build(connector);
         Ok(Self {
+            host: host_header(&url),
             url,
             client,
             last_id: AtomicU64::new(0),
@@ -136,6 +139,37 @@ impl Link {
         Ok(response)
     }
 
+    /// Opens the stream that a conversation of HTTP+SSE begins with.
+    pub(crate) async fn open_plain_stream(
+        &self,
+        credential: &UpstreamCredential,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = self.url.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        credential.put_on(headers);
+        self.request(request).await
+    }
+
+    /// What a server calls its endpoint, if that is on its own origin.
+    pub(crate) fn same_origin(&self, endpoint: &str) -> Option<Uri> {
+        let given: Uri = endpoint.parse().ok()?;
+        match given.authority() {
+            None if endpoint.starts_with('/') => {
+                let mut parts = self.url.clone().into_parts();
+                parts.path_and_query = given.into_parts().path_and_query;
+                Uri::from_parts(parts).ok()
+            }
+            None => None,
+            Some(authority) => {
+                let same = Some(authority) == self.url.authority() && given.scheme() == self.url.scheme();
+                same.then_some(given)
+            }
+        }
+    }
+
     /// Ends a session. Whether the server knows how to is its own business.
     pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
         let mut request = Request::new(Full::new(Bytes::new()));
@@ -164,8 +198,13 @@ impl Link {
     fn build(&self, post: Post<'_>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(post.body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
+        let endpoint = post.session.and_then(|opened| opened.endpoint());
+        *request.uri_mut() = endpoint.unwrap_or(&self.url).clone();
         let headers = request.headers_mut();
+        headers.reserve(HEADERS);
+        if let Some(host) = &self.host {
+            headers.insert(header::HOST, host.clone());
+        }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         headers.insert(
             header::ACCEPT,
@@ -198,6 +237,23 @@ impl Opened {
     }
 }
 
+/// As the client would spell it for every request: without a port that the scheme implies.
+fn host_header(url: &Uri) -> Option<HeaderValue> {
+    let host = url.host()?;
+    let implied = match url.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
+    };
+    let spelled = match url.port_u16().filter(|port| *port != implied) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    HeaderValue::try_from(spelled).ok()
+}
+
+/// Headers of a request, with room for what the client adds.
+const HEADERS: usize = 12;
+
 /// A status that is not success, within or without a session.
 pub(crate) fn judge(status: StatusCode, had_session: bool) -> Result<(), Failure> {
     match status {
@@ -222,4 +278,23 @@ fn tls_config(wanted: bool, extra_roots: Vec<CertificateDer<'static>>) -> Result
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_header_names_a_port_only_where_the_scheme_does_not_imply_it() {
+        for (url, host) in [
+            ("http://a.example/mcp", "a.example"),
+            ("http://a.example:80/mcp", "a.example"),
+            ("https://a.example:443/", "a.example"),
+            ("https://a.example:8443/", "a.example:8443"),
+            ("http://[::1]:3000/mcp", "[::1]:3000"),
+        ] {
+            let spelled = url.parse().ok().as_ref().and_then(host_header);
+            assert_eq!(spelled, Some(HeaderValue::from_static(host)), "{url}");
+        }
+    }
 }

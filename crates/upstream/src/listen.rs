@@ -69,6 +69,14 @@ pub async fn listen(
         Era::Modern => subscribe(server, &guest, topics, companion, ready).await,
         Era::Legacy => {
             let opened = server.session(&guest).await?;
+            if let Some(duplex) = &opened.duplex {
+                let mut messages = duplex.listen();
+                ready();
+                while let Some(message) = messages.recv().await {
+                    hear(server, &opened, message, companion).await;
+                }
+                return Ok(());
+            }
             let credential = server.credential.fetch();
             let open = server.link.open_stream(&opened, &credential, None);
             let response = tokio::time::timeout(server.caps.timeout, open)

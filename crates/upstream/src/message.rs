@@ -1,6 +1,8 @@
 //! Reads the messages of one HTTP answer, one by one: a single JSON document, or the events of a
 //! stream. Bounded, and nothing is collected that is not one message.
 
+use std::collections::VecDeque;
+
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -17,7 +19,8 @@ pub(crate) struct Messages {
     body: Incoming,
     form: Form,
     caps: Caps,
-    ready: std::collections::VecDeque<Bytes>,
+    ready: VecDeque<Bytes>,
+    endpoint: Option<String>,
 }
 
 enum Form {
@@ -43,7 +46,8 @@ impl Messages {
             body: response.into_body(),
             form,
             caps,
-            ready: std::collections::VecDeque::new(),
+            ready: VecDeque::new(),
+            endpoint: None,
         }
     }
 
@@ -61,6 +65,20 @@ impl Messages {
             Some(raw) => Some(server::parse(&raw, self.caps.max_depth)?),
             None => None,
         })
+    }
+
+    /// The first event of HTTP+SSE: where messages are to be sent.
+    pub(crate) async fn endpoint(&mut self) -> Result<Option<String>, Failure> {
+        while self.endpoint.is_none() {
+            let (Form::Events(_) | Form::Labelled(_)) = self.form else {
+                return Ok(None);
+            };
+            let Some(piece) = next_piece(&mut self.body).await? else {
+                return Ok(None);
+            };
+            self.take_piece(piece).await?;
+        }
+        Ok(self.endpoint.take())
     }
 
     /// The next message as it came.
@@ -99,10 +117,13 @@ impl Messages {
         let fed = reader.feed(&piece);
         self.form = Form::Events(reader);
         let events = fed.map_err(|_| Failure::TooLarge)?;
-        let messages = events
-            .into_iter()
-            .filter(|event| matches!(event.name.as_str(), "" | "message"));
-        self.ready.extend(messages.map(|event| event.data));
+        for event in events {
+            match event.name.as_str() {
+                "" | "message" => self.ready.push_back(event.data),
+                "endpoint" => self.endpoint = String::from_utf8(event.data.to_vec()).ok(),
+                _ => {}
+            }
+        }
         Ok(())
     }
 

@@ -35,6 +35,16 @@ pub enum Isolation {
     Shared,
 }
 
+/// How messages travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transport {
+    /// Streamable HTTP.
+    #[default]
+    Http,
+    /// HTTP+SSE of 2024-11-05: legacy, always.
+    Sse,
+}
+
 /// What the operator says of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -52,6 +62,8 @@ pub struct ServerSettings {
     pub isolation: Isolation,
     /// Which era it speaks.
     pub era: EraSetting,
+    /// How messages travel.
+    pub transport: Transport,
 }
 
 /// A server that can be called.
@@ -60,6 +72,7 @@ pub struct Server {
     pub(crate) link: Link,
     pub(crate) caps: Caps,
     pub(crate) credential: CredentialSource,
+    pub(crate) transport: Transport,
     isolation: Isolation,
     sessions: Sessions,
     setting: EraSetting,
@@ -82,7 +95,11 @@ impl Server {
             credential: settings.credential,
             isolation: settings.isolation,
             sessions: Sessions::default(),
-            setting: settings.era,
+            setting: match settings.transport {
+                Transport::Http => settings.era,
+                Transport::Sse => EraSetting::Legacy,
+            },
+            transport: settings.transport,
             found: Mutex::new(None),
             finding: tokio::sync::Mutex::new(()),
             introduction: Mutex::default(),

@@ -12,10 +12,11 @@ use mcp::{Version, compose};
 use vocabulary::Digest;
 
 use crate::companion::Alone;
+use crate::duplex::Duplex;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::http::Post;
-use crate::server::Server;
+use crate::server::{Server, Transport};
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -78,6 +79,29 @@ pub(crate) struct Facts {
     pub(crate) version: Version,
     /// The log level that was set last.
     pub(crate) level: Mutex<Option<&'static str>>,
+    /// The stream everything comes on, where there is one.
+    pub(crate) duplex: Option<Arc<Duplex>>,
+}
+
+impl Opened {
+    /// A conversation whose stream is open, before or without `initialize`.
+    pub(crate) fn over(duplex: Arc<Duplex>) -> Self {
+        Self(Arc::new(Facts {
+            session_id: None,
+            version: Version::November2024,
+            level: Mutex::new(None),
+            duplex: Some(duplex),
+        }))
+    }
+
+    /// Where messages go, if not to the server's own address.
+    pub(crate) fn endpoint(&self) -> Option<&http::Uri> {
+        self.duplex.as_ref().map(|duplex| duplex.endpoint())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.duplex.as_ref().is_some_and(|duplex| duplex.is_closed())
+    }
 }
 
 impl std::ops::Deref for Opened {
@@ -106,7 +130,7 @@ impl Sessions {
     pub(crate) async fn open(&self, guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
         let slot = self.slot(guest.key);
         let mut opened = slot.lock().await;
-        if let Some(opened) = opened.as_ref() {
+        if let Some(opened) = opened.as_ref().filter(|opened| !opened.is_closed()) {
             return Ok(opened.clone());
         }
         let fresh = initialise(guest, server).await?;
@@ -161,15 +185,24 @@ async fn initialise(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failu
 
 async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
     let credential = server.credential.fetch();
+    let duplex = match server.transport {
+        Transport::Http => None,
+        Transport::Sse => Some(Duplex::open(server, &credential).await?),
+    };
+    let before = duplex.clone().map(Opened::over);
     let id = server.link.next_id();
     let exchange = Exchange {
         server,
         id,
-        session: None,
+        session: before.as_ref(),
         companion: &Alone,
     };
     let body = compose::initialize_request(id, &guest.capabilities.legacy);
-    let answered = exchange.run(Post::opening(body, &credential)).await?;
+    let post = match &before {
+        Some(opened) => Post::legacy(body, opened, &credential),
+        None => Post::opening(body, &credential),
+    };
+    let answered = exchange.run(post).await?;
     let ServerMessage::Result { result, .. } = answered.message else {
         return Err(Failure::Refused("initialize"));
     };
@@ -183,6 +216,7 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Fail
         session_id: answered.session_id,
         version,
         level: Mutex::new(None),
+        duplex,
     }));
     let body = compose::notification("notifications/initialized", None);
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;

@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.transport",
-        "`http`: Streamable HTTP.",
+        "`http`: Streamable HTTP; `sse`: HTTP+SSE of 2024-11-05.",
         Default(r#""http""#, "the transport of current servers"),
     ),
     key(

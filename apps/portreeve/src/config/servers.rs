@@ -19,6 +19,8 @@ pub struct Server {
     pub url: Uri,
     /// Which era of the protocol it speaks.
     pub era: Era,
+    /// How messages travel.
+    pub transport: Transport,
     /// What callers share.
     pub isolation: Isolation,
     /// Further trust roots, for this server alone.
@@ -42,6 +44,15 @@ pub enum Era {
     Legacy,
     /// Stateless.
     Modern,
+}
+
+/// How messages travel to a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// Streamable HTTP.
+    Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
 }
 
 /// What the callers of a server share.
@@ -124,10 +135,8 @@ impl Server {
             true => None,
             false => section.require("url", |value| web_url(value.text()?)),
         };
-        section.read("transport", |value| match value.text()? {
-            "http" => Ok(()),
-            "sse" => Err(not_yet("HTTP+SSE of 2024-11-05").hint("write `http`")),
-            _ => value.choice(&[("http", ())]),
+        let transport = section.read("transport", |value| {
+            value.choice(&[("http", Transport::Http), ("sse", Transport::Sse)])
         });
         let era = section.read("era", |value| {
             value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)])
@@ -153,6 +162,7 @@ impl Server {
         Some(Self {
             url: url?,
             era: era?,
+            transport: transport?,
             isolation: isolation?,
             ca,
             trust: trust?,

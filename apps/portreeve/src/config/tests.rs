@@ -225,10 +225,6 @@ fn keys_of_later_features_are_refused_by_that_name() {
             "servers.a.sandbox",
         ),
         (
-            "[servers.a]\nurl = \"https://a\"\ntransport = \"sse\"",
-            "servers.a.transport",
-        ),
-        (
             "[servers.a]\nurl = \"https://a\"\ncredential = { exchange = {} }",
             "servers.a.credential.exchange",
         ),

@@ -135,6 +135,10 @@ pub(super) fn server_settings(id: &ServerId, server: &config::Server, limits: &c
             config::Isolation::PerPrincipal => upstream::Isolation::PerPrincipal,
             config::Isolation::Shared => upstream::Isolation::Shared,
         },
+        transport: match server.transport {
+            config::Transport::Http => upstream::Transport::Http,
+            config::Transport::Sse => upstream::Transport::Sse,
+        },
         era: match server.era {
             config::Era::Auto => upstream::EraSetting::Auto,
             config::Era::Legacy => upstream::EraSetting::Legacy,
