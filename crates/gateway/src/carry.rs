@@ -45,6 +45,8 @@ pub(crate) struct Journey {
     pub(crate) target: Target,
     /// The task it is about, by the client's name for it; empty where it is about none.
     pub(crate) task: String,
+    /// Whether the answer is about a task of a server with sessions.
+    pub(crate) session_task: bool,
     /// Held while the request is under way.
     pub(crate) _seat: InFlight,
 }
@@ -73,6 +75,10 @@ impl Case<'_> {
             Ok(era) => era,
             Err(failure) => return Ok(self.failed(facts, decision, Some(server.credential()), &failure)),
         };
+        let session_task = self.session_task(request, era);
+        if !session_task && self.asked.client.era() != ClientEra::Modern {
+            extras.retain(|(name, _)| *name != "task");
+        }
         let binding = Binding::of(self.asked, permit.action(), &target, checked.digest());
         let round = self.round(request, &binding)?;
         self.announce(&facts, &decision).await?;
@@ -85,6 +91,7 @@ impl Case<'_> {
             binding,
             target,
             task: request.params().text("taskId").unwrap_or_default().into_owned(),
+            session_task,
             _seat: seat,
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
@@ -114,6 +121,15 @@ impl Case<'_> {
         })
     }
 
+    /// Tasks of servers with sessions stay within their era.
+    fn session_task(&self, request: &Request, era: Era) -> bool {
+        let about_tasks = match request.method() {
+            Method::ToolsCall => request.params().raw("task").is_some(),
+            method => method.as_str().starts_with("tasks/"),
+        };
+        about_tasks && era == Era::Legacy && self.asked.client.era() == ClientEra::Legacy
+    }
+
     async fn announce(&self, facts: &MessageFacts, decision: &DecisionFacts) -> Result<(), Box<Ended>> {
         if facts.risk >= Some(Risk::Medium) {
             let intent = Intent {
@@ -140,7 +156,18 @@ impl Case<'_> {
                 if matches!(dispatched, Ok(Dispatched::Result(_))) {
                     self.note_subscription(request, &journey).await;
                 }
-                self.arrive(journey, dispatched).await
+                match dispatched {
+                    Ok(Dispatched::Result(raw)) if journey.session_task => {
+                        match screen(raw, &self.town.limits.result) {
+                            Ok(result) => {
+                                let adapted = self.adapt_session_task(request, &journey, result);
+                                self.conclude(journey, adapted)
+                            }
+                            Err(withheld) => self.conclude(journey, self.kept_back(&withheld)),
+                        }
+                    }
+                    other => self.arrive(journey, other).await,
+                }
             }
         }
     }

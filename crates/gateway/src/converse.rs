@@ -39,9 +39,11 @@ impl Gateway {
         asked.client = Client::Legacy(session);
         match request.method() {
             Method::Ping => self.answered(&asked, request, Bytes::from_static(b"{}")),
-            Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
-                self.list(&asked, request).await
-            }
+            Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::TemplatesList
+            | Method::TasksList => self.list(&asked, request).await,
             Method::ToolsCall => self.call(&asked, request).await,
             Method::ResourcesRead
             | Method::Subscribe
@@ -57,7 +59,6 @@ impl Gateway {
             | Method::Discover
             | Method::Listen
             | Method::TasksUpdate
-            | Method::TasksList
             | Method::Cancelled
             | Method::Initialized
             | Method::Progress

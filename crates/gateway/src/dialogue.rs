@@ -13,7 +13,7 @@ use mcp::splice::Splice;
 use mcp::translate::{self, ResultKind};
 use mcp::{Content, Era, Request, compose};
 use policy::Target;
-use screening::result::{ScreenedResult, Withheld};
+use screening::result::{Said, ScreenedResult, Withheld};
 use upstream::{Dispatched, Failure, Flight};
 use vocabulary::{Digest, ReasonCode};
 
@@ -162,7 +162,7 @@ impl Case<'_> {
         let id = self.id.clone();
         match (self.asked.client.era(), journey.era) {
             (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, result), None),
-            (ClientEra::Legacy, Era::Modern) => match mrtr::result_type(result.bytes()) {
+            (ClientEra::Legacy, Era::Modern) => match result_type(&result) {
                 ResultType::Complete => (status, Prepared::result(id, result), None),
                 ResultType::InputRequired | ResultType::Task | ResultType::Unknown => self.kept_back(&unusable()),
             },
@@ -173,7 +173,7 @@ impl Case<'_> {
                     Err(_) => self.kept_back(&unusable()),
                 }
             }
-            (ClientEra::Modern, Era::Modern) => match mrtr::result_type(result.bytes()) {
+            (ClientEra::Modern, Era::Modern) => match result_type(&result) {
                 ResultType::Complete if journey.facts.method.starts_with("tasks/") => {
                     self.adapt_task_state(journey, result).await
                 }
@@ -193,6 +193,9 @@ impl Case<'_> {
         result: ScreenedResult,
     ) -> (Status, Prepared, Option<ReasonCode>) {
         let id = self.id.clone();
+        if journey.kind == ResultKind::Plain && result.result_type() == Said::Complete {
+            return (status, Prepared::result(id, result), None);
+        }
         let Ok(mut splice) = Splice::new(result.bytes()) else {
             return self.kept_back(&unusable());
         };
@@ -269,7 +272,7 @@ impl Case<'_> {
                 Ok(result) => result,
                 Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
             };
-            if mrtr::result_type(result.bytes()) != ResultType::InputRequired {
+            if result_type(&result) != ResultType::InputRequired {
                 let adapted = self.adapt(&journey, result).await;
                 return self.conclude(journey, adapted);
             }
@@ -349,6 +352,14 @@ impl Case<'_> {
         };
         let message = "the client did not declare a capability that this needs".to_owned();
         Prepared::refusal(Some(self.id.clone()), -32021, message, note).with_status(http::StatusCode::BAD_REQUEST)
+    }
+}
+
+/// What a result is; where the chokepoint saw it already, nothing is read again.
+fn result_type(result: &ScreenedResult) -> ResultType {
+    match result.result_type() {
+        Said::Nothing | Said::Complete => ResultType::Complete,
+        Said::Otherwise => mrtr::result_type(result.bytes()),
     }
 }
 

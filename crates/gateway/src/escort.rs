@@ -111,6 +111,12 @@ impl Escort<'_> {
             "notifications/elicitation/complete" => {
                 self.asked.say(&Passing::notification(&method, &params)).await;
             }
+            "notifications/tasks/status" | "notifications/tasks" => {
+                let (who, tasks) = (&self.asked.who, &self.gateway.tasks);
+                if let Some(renamed) = tasks.renamed(params.bytes(), who, self.server) {
+                    self.asked.say(&Passing::adapted(&method, &renamed)).await;
+                }
+            }
             "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
             _ => {}
         }

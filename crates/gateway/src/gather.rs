@@ -66,7 +66,7 @@ impl Gateway {
             ListKind::Templates => {
                 mcp::server::text_member(raw, "uriTemplate").is_some_and(|template| fits_template(&template, uri))
             }
-            ListKind::Tools | ListKind::Prompts | ListKind::Resources => {
+            ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Tasks => {
                 mcp::server::text_member(raw, "uri").as_deref() == Some(uri)
             }
         };
@@ -122,6 +122,7 @@ impl Gateway {
             ListKind::Tools => "tools",
             ListKind::Prompts => "prompts",
             ListKind::Resources | ListKind::Templates => "resources",
+            ListKind::Tasks => "tasks",
         };
         let wanted = |server: &&Arc<Server>| {
             let on_route = asked.route.server().is_none_or(|only| only == server.id());
@@ -141,6 +142,11 @@ impl Gateway {
         for entry in listed.entries {
             let Ok(entry) = screen(entry, &guards) else { continue };
             let raw = entry.bytes();
+            if kind == ListKind::Tasks {
+                // What is not this principal's is not there.
+                admitted.extend(self.tasks.renamed(raw, &asked.who, server));
+                continue;
+            }
             let Some((action, target)) = target(server, kind, raw) else {
                 continue;
             };
@@ -172,7 +178,7 @@ fn target(server: &ServerId, kind: ListKind, raw: &[u8]) -> Option<(&'static str
         ))
     };
     match kind {
-        ListKind::Tools => None,
+        ListKind::Tools | ListKind::Tasks => None,
         ListKind::Prompts => {
             let name = mcp::server::text_member(raw, "name")?.into();
             Some(("prompts/get", Target::Prompt { server, name }))

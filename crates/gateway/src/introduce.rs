@@ -22,6 +22,7 @@ pub(crate) struct Offers {
     pub(crate) completions: bool,
     pub(crate) logging: bool,
     pub(crate) tasks: bool,
+    pub(crate) session_tasks: bool,
 }
 
 impl Offers {
@@ -55,6 +56,11 @@ impl Offers {
         let extensions = part("extensions");
         let extension = extensions.and_then(|raw| member(&raw, TASKS));
         self.tasks |= extension.is_some();
+        let calls = part("tasks")
+            .and_then(|raw| member(&raw, "requests"))
+            .and_then(|raw| member(&raw, "tools"))
+            .and_then(|raw| member(&raw, "call"));
+        self.session_tasks |= calls.is_some();
     }
 
     /// Whether a method is one of what is offered.
@@ -64,6 +70,8 @@ impl Offers {
             Method::Subscribe | Method::Unsubscribe => self.subscriptions,
             Method::PromptsGet => self.prompts,
             Method::Complete => self.completions,
+            Method::TasksGet | Method::TasksCancel => self.tasks || self.session_tasks,
+            Method::TasksResult | Method::TasksList => self.session_tasks,
             _ => true,
         }
     }
@@ -91,6 +99,10 @@ impl Offers {
         }
         if self.logging {
             members.push(("logging", "{}".to_owned()));
+        }
+        if self.session_tasks && era == Era::Legacy {
+            let tasks = "{\"list\":{},\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}";
+            members.push(("tasks", tasks.to_owned()));
         }
         if self.tasks && era == Era::Modern {
             members.push(("extensions", format!("{{\"{TASKS}\":{{}}}}")));

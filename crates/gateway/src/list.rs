@@ -45,6 +45,7 @@ impl Gateway {
             ListKind::Tools => true,
             ListKind::Prompts => offers.prompts,
             ListKind::Resources | ListKind::Templates => offers.resources,
+            ListKind::Tasks => offers.session_tasks,
         };
         if !offered {
             return asked.no_such_method(request);
@@ -150,6 +151,7 @@ fn kind_of(method: &Method) -> ListKind {
         Method::PromptsList => ListKind::Prompts,
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
+        Method::TasksList => ListKind::Tasks,
         _ => ListKind::Tools,
     }
 }

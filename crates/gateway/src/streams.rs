@@ -246,7 +246,9 @@ pub(crate) fn heard(
             match kind {
                 ListKind::Prompts if on_route && offers.prompts => Heard::Change(kind),
                 ListKind::Resources | ListKind::Templates if on_route && offers.resources => Heard::Change(kind),
-                ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tools => Heard::Nothing,
+                ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tools | ListKind::Tasks => {
+                    Heard::Nothing
+                }
             }
         }
     }
@@ -254,7 +256,7 @@ pub(crate) fn heard(
 
 pub(crate) fn notification_of(kind: ListKind) -> &'static str {
     match kind {
-        ListKind::Tools => "notifications/tools/list_changed",
+        ListKind::Tools | ListKind::Tasks => "notifications/tools/list_changed",
         ListKind::Prompts => "notifications/prompts/list_changed",
         ListKind::Resources | ListKind::Templates => "notifications/resources/list_changed",
     }

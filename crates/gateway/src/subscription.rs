@@ -228,6 +228,7 @@ impl Subscription {
             ListKind::Tools => self.topics.tools,
             ListKind::Prompts => self.topics.prompts,
             ListKind::Resources | ListKind::Templates => self.topics.resources,
+            ListKind::Tasks => false,
         }
     }
 

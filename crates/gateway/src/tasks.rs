@@ -1,18 +1,19 @@
-//! Tasks of modern servers: a call that goes on after its answer. The client gets an id of ours,
-//! good for its own principal alone, and every answer about the task crosses the chokepoint.
+//! Tasks: a call that goes on after its answer. The client gets an id of ours, good for its own
+//! principal alone, and every answer about the task crosses the chokepoint. Modern servers decide by
+//! themselves that a call becomes one; servers with sessions are asked to. Across eras there are none.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ledger::Status;
+use ledger::{Era, Status};
 use mcp::mrtr::InputRequired;
 use mcp::splice::Splice;
-use mcp::{Request, compose};
+use mcp::{Method, Request, compose};
 use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
-use vocabulary::{ReasonCode, ServerId, random_hex};
+use vocabulary::{Principal, ReasonCode, ServerId, random_hex};
 
 use crate::asked::Ended;
 use crate::carry::Journey;
@@ -51,7 +52,24 @@ impl Tasks {
         Some(id)
     }
 
-    fn find(&self, id: &str, who: &vocabulary::Principal, server: Option<&ServerId>) -> Option<TaskOf> {
+    /// Our id of a server's task, for its owner.
+    fn ours(&self, theirs: &[u8], who: &Principal, server: &ServerId) -> Option<String> {
+        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = tasks.iter();
+        let found =
+            known.find(|(_, task)| task.theirs == theirs && task.entry.id.server == *server && task.owner.is(who));
+        found.map(|(ours, _)| ours.clone())
+    }
+
+    /// An object that names a server's task, under our id; `None` for a task that is not this owner's.
+    pub(crate) fn renamed(&self, object: &Bytes, who: &Principal, server: &ServerId) -> Option<Bytes> {
+        let mut splice = Splice::new(object).ok()?;
+        let ours = self.ours(splice.raw("taskId")?, who, server)?;
+        splice.replace_or_insert("taskId", compose::literal(&ours));
+        Some(splice.finish())
+    }
+
+    fn find(&self, id: &str, who: &Principal, server: Option<&ServerId>) -> Option<TaskOf> {
         let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let task = tasks.get(id)?;
         let here = server.is_none_or(|only| task.entry.id.server == *only);
@@ -63,7 +81,8 @@ impl Case<'_> {
     /// The task a request is about, of this principal.
     pub(crate) fn recognise_task(&self, request: &Request) -> Result<TaskOf, Box<Ended>> {
         let declared = self.asked.client.abilities();
-        if !declared.is_some_and(|abilities| abilities.declared().has_tasks_extension()) {
+        let takes_tasks = declared.is_some_and(|abilities| abilities.declared().has_tasks_extension());
+        if self.asked.client.era() == Era::Modern && !takes_tasks {
             let required = format!("{{\"extensions\":{{\"{TASKS}\":{{}}}}}}");
             let reply = self.lacks_capability(&required);
             return Err(Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply)));
@@ -122,6 +141,42 @@ impl Case<'_> {
         (Status::Success, reply, None)
     }
 
+    /// A server with sessions made a task of a call, or tells of one: under our id.
+    pub(crate) fn adapt_session_task(
+        &self,
+        request: &Request,
+        journey: &Journey,
+        result: ScreenedResult,
+    ) -> (Status, Prepared, Option<ReasonCode>) {
+        let status = if result.is_error() {
+            Status::Error
+        } else {
+            Status::Success
+        };
+        let adapted = match request.method() {
+            Method::ToolsCall => self.renamed_creation(journey, result.bytes()),
+            Method::TasksResult => related(result.bytes(), &journey.task),
+            _ => named(result.bytes(), &journey.task),
+        };
+        match adapted {
+            Some(adapted) => (status, Prepared::adapted_result(self.id.clone(), result, adapted), None),
+            None => self.kept_back(&unusable()),
+        }
+    }
+
+    /// `task` of the answer to a call that was to become one; a server may have answered at once.
+    fn renamed_creation(&self, journey: &Journey, result: &Bytes) -> Option<Bytes> {
+        let mut splice = Splice::new(result).ok()?;
+        let Some(task) = splice.member("task").map(|span| result.slice(span)) else {
+            return Some(result.clone());
+        };
+        let Target::Tool(entry) = &journey.target else {
+            return None;
+        };
+        splice.replace_or_insert("task", self.renamed_task(entry, &task)?.to_vec());
+        Some(splice.finish())
+    }
+
     fn renamed_task(&self, entry: &Arc<ToolEntry>, result: &Bytes) -> Option<Bytes> {
         let mut splice = Splice::new(result).ok()?;
         let theirs = splice.raw("taskId").filter(|raw| raw.first() == Some(&b'"'))?;
@@ -139,4 +194,25 @@ impl Case<'_> {
         splice.replace_or_insert("taskId", compose::literal(&ours));
         Some(splice.finish())
     }
+}
+
+/// The state of a task, under the id the client knows.
+fn named(result: &Bytes, ours: &str) -> Option<Bytes> {
+    let mut splice = Splice::new(result).ok()?;
+    if splice.raw("taskId").is_some() {
+        splice.replace_or_insert("taskId", compose::literal(ours));
+    }
+    Some(splice.finish())
+}
+
+/// The result of a task, which says in `_meta` which task it is of.
+fn related(result: &Bytes, ours: &str) -> Option<Bytes> {
+    const RELATED: &str = "io.modelcontextprotocol/related-task";
+    let mut splice = Splice::new(result).ok()?;
+    if splice.meta_raw(RELATED).is_some() {
+        let mut task = Vec::new();
+        compose::object([("taskId", compose::literal(ours).as_slice())].into_iter(), &mut task);
+        splice.meta_replace_or_insert(RELATED, task);
+    }
+    Some(splice.finish())
 }

@@ -68,7 +68,7 @@ impl Method {
     pub fn is_list(&self) -> bool {
         matches!(
             self,
-            Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList
+            Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList | Self::TasksList
         )
     }
 

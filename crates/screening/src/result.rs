@@ -46,6 +46,18 @@ pub struct Guards {
 pub struct ScreenedResult {
     bytes: Bytes,
     tool_error: ToolError,
+    result_type: Said,
+}
+
+/// What a result says of its type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// Nothing.
+    Nothing,
+    /// That it is complete.
+    Complete,
+    /// Something else, or the same in another spelling.
+    Otherwise,
 }
 
 /// Whether a result calls itself an error.
@@ -69,7 +81,14 @@ impl ScreenedResult {
         (whole.start <= part.start && part.end <= whole.end).then(|| Self {
             bytes: piece.clone(),
             tool_error: ToolError::No,
+            result_type: Said::Nothing,
         })
+    }
+
+    /// What `resultType` at the top of the result says.
+    #[must_use]
+    pub fn result_type(&self) -> Said {
+        self.result_type
     }
 
     /// Whether the tool reports that it failed (`isError: true` at the top of the result).
@@ -95,9 +114,13 @@ pub struct Withheld {
 pub fn screen<R: Received>(raw: R, guards: &Guards) -> Result<ScreenedResult, Withheld> {
     let bytes = raw.into_result();
     match guard::scan(&bytes, guards) {
-        Ok(guard::Seen { is_error }) => {
+        Ok(guard::Seen { is_error, result_type }) => {
             let tool_error = if is_error { ToolError::Yes } else { ToolError::No };
-            Ok(ScreenedResult { bytes, tool_error })
+            Ok(ScreenedResult {
+                bytes,
+                tool_error,
+                result_type,
+            })
         }
         Err(breach) => Err(withheld(breach, guards)),
     }

@@ -34,6 +34,8 @@ pub enum ListKind {
     Resources,
     /// `resources/templates/list`
     Templates,
+    /// `tasks/list`
+    Tasks,
 }
 
 impl ListKind {
@@ -45,6 +47,7 @@ impl ListKind {
             Self::Prompts => "prompts/list",
             Self::Resources => "resources/list",
             Self::Templates => "resources/templates/list",
+            Self::Tasks => "tasks/list",
         }
     }
 
@@ -56,6 +59,7 @@ impl ListKind {
             Self::Prompts => "prompts",
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
+            Self::Tasks => "tasks",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use vocabulary::json::{Limits, Value, plain_length};
 
-use super::Guards;
+use super::{Guards, Said};
 
 /// Which guard was broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,14 @@ pub(super) enum Breach {
 pub(super) struct Seen {
     /// `"isError": true` stands at the top level.
     pub(super) is_error: bool,
+    /// What `resultType` at the top level says.
+    pub(super) result_type: Said,
+}
+
+/// A member of the top level that is looked at on the way.
+enum Told {
+    IsError(bool),
+    ResultType(Said),
 }
 
 /// Goes once over `bytes`. Memory grows by one bit for each level of depth, no more than the guard allows.
@@ -29,7 +37,10 @@ pub(super) fn scan(bytes: &[u8], guards: &Guards) -> Result<Seen, Breach> {
         return Err(Breach::Malformed);
     }
     let mut open = Brackets::default();
-    let mut seen = Seen { is_error: false };
+    let mut seen = Seen {
+        is_error: false,
+        result_type: Said::Nothing,
+    };
     let (mut values, mut said) = (false, false);
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -57,12 +68,17 @@ pub(super) fn scan(bytes: &[u8], guards: &Guards) -> Result<Seen, Breach> {
                 at = end_of_string(bytes, at)?;
                 if open.depth == 1 {
                     let name = bytes.get(start..at - 1).unwrap_or_default();
-                    if let Some(is_error) = is_error_member(name, bytes.get(at..).unwrap_or_default()) {
-                        // Said twice, one reader takes the first and another the last.
-                        if std::mem::replace(&mut said, true) {
-                            return Err(Breach::Malformed);
+                    // Said twice, one reader takes the first and another the last.
+                    let twice = match told(name, bytes.get(at..).unwrap_or_default()) {
+                        None => false,
+                        Some(Told::IsError(is_error)) => {
+                            seen.is_error = is_error;
+                            std::mem::replace(&mut said, true)
                         }
-                        seen.is_error = is_error;
+                        Some(Told::ResultType(said)) => std::mem::replace(&mut seen.result_type, said) != Said::Nothing,
+                    };
+                    if twice {
+                        return Err(Breach::Malformed);
                     }
                 }
             }
@@ -160,15 +176,26 @@ fn end_of_string(bytes: &[u8], mut at: usize) -> Result<usize, Breach> {
     }
 }
 
-/// Whether a string at the top level, and what follows it, is the member `isError`, and if so, whether it is true.
-fn is_error_member(name: &[u8], rest: &[u8]) -> Option<bool> {
-    const LONGEST_SPELLING: usize = "isError".len() * "\\u0000".len();
+/// Whether a string at the top level, and what follows it, is a member that is looked at, and what it says.
+fn told(name: &[u8], rest: &[u8]) -> Option<Told> {
+    const LONGEST_SPELLING: usize = "resultType".len() * "\\u0000".len();
     if name.len() > LONGEST_SPELLING {
         return None;
     }
-    let named = name == b"isError" || (name.contains(&b'\\') && decoded(name).as_deref() == Some("isError"));
-    let value = rest.trim_ascii_start().strip_prefix(b":").filter(|_| named)?;
-    Some(value.trim_ascii_start().starts_with(b"true"))
+    let is = |word: &str| name == word.as_bytes() || (name.contains(&b'\\') && decoded(name).as_deref() == Some(word));
+    let value = || Some(rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start());
+    if is("isError") {
+        Some(Told::IsError(value()?.starts_with(b"true")))
+    } else if is("resultType") {
+        let complete = value()?.starts_with(b"\"complete\"");
+        Some(Told::ResultType(if complete {
+            Said::Complete
+        } else {
+            Said::Otherwise
+        }))
+    } else {
+        None
+    }
 }
 
 fn decoded(name: &[u8]) -> Option<String> {

@@ -252,3 +252,20 @@ proptest! {
         prop_assert_eq!(screened.bytes(), &Bytes::from(text));
     }
 }
+
+#[test]
+fn the_type_a_result_claims_is_seen_on_the_way() {
+    for (text, expected) in [
+        ("{}", Said::Nothing),
+        (r#"{"content":[],"resultType" : "complete" }"#, Said::Complete),
+        (r#"{"result\u0054ype":"complete"}"#, Said::Complete),
+        (r#"{"resultType":"input_required"}"#, Said::Otherwise),
+        (r#"{"resultType":"compl\u0065te"}"#, Said::Otherwise),
+        (r#"{"resultType":null}"#, Said::Otherwise),
+        (r#"{"x":{"resultType":"complete"}}"#, Said::Nothing),
+        (r#"{"x":"resultType","y":"complete"}"#, Said::Nothing),
+    ] {
+        assert_eq!(screened(text, &WIDE).unwrap().result_type(), expected, "{text}");
+    }
+    assert!(screened(r#"{"resultType":"complete","resultType":"task"}"#, &WIDE).is_err());
+}
