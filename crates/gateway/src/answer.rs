@@ -138,7 +138,7 @@ impl Gateway {
                 answer.into_last_event(outlet).await
             }
             Walked::Ended(ended) => self.conclude(&arrival, *ended, form).await,
-            Walked::Batch(members) => self.conclude_batch(members, form).await,
+            Walked::Batch(members) => Box::pin(self.conclude_batch(members, form)).await,
         }
     }
 
@@ -182,7 +182,11 @@ impl Gateway {
         }
         match head.method {
             Verb::POST => {}
-            Verb::GET => return self.open_stream(*arrival, &who, route, &head, outlet).await.into(),
+            Verb::GET => {
+                return Box::pin(self.open_stream(*arrival, &who, route, &head, outlet))
+                    .await
+                    .into();
+            }
             Verb::DELETE => return self.end_session(*arrival, &who, route, &head, outlet).into(),
             _ => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
@@ -245,7 +249,7 @@ impl Gateway {
         match envelope::parse(body, depth) {
             Err(Malformed::Batch) if self.session_takes_batches(&letter.who, &letter.head) => {
                 match envelope::split_batch(body, depth, LARGEST_BATCH) {
-                    Ok(members) => self.open_batch(letter, members, depth).await,
+                    Ok(members) => Box::pin(self.open_batch(letter, members, depth)).await,
                     Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
                 }
             }

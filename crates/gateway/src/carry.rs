@@ -95,10 +95,10 @@ impl Case<'_> {
             _seat: seat,
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
-            return Ok(self.subscribe_here(request, journey).await);
+            return Ok(Box::pin(self.subscribe_here(request, journey)).await);
         }
         if let Round::Parked(parked, answers) = round {
-            return Ok(self.resume(request, journey, *parked, answers).await);
+            return Ok(Box::pin(self.resume(request, journey, *parked, answers)).await);
         }
         round.put_into(&mut extras, era);
         let departure = Departure {
@@ -148,13 +148,14 @@ impl Case<'_> {
 
     async fn travel(&self, request: &Request, journey: Journey, flight: Flight) -> Ended {
         match (self.asked.client.era(), journey.era) {
-            (ClientEra::Modern, Era::Legacy) => self.park(request, journey, flight).await,
-            (ClientEra::Legacy, Era::Modern) => self.converse(request, journey, flight).await,
+            // The rarer ways are boxed: the common one stays small.
+            (ClientEra::Modern, Era::Legacy) => Box::pin(self.park(request, journey, flight)).await,
+            (ClientEra::Legacy, Era::Modern) => Box::pin(self.converse(request, journey, flight)).await,
             (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
                 let mut flight = flight;
                 let dispatched = self.fly(request, &journey, &mut flight).await;
                 if matches!(dispatched, Ok(Dispatched::Result(_))) {
-                    self.note_subscription(request, &journey).await;
+                    Box::pin(self.note_subscription(request, &journey)).await;
                 }
                 match dispatched {
                     Ok(Dispatched::Result(raw)) if journey.session_task => {

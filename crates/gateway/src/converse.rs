@@ -52,9 +52,9 @@ impl Gateway {
             | Method::Complete
             | Method::TasksGet
             | Method::TasksCancel
-            | Method::TasksResult => self.errand(&asked, request).await,
+            | Method::TasksResult => Box::pin(self.errand(&asked, request)).await,
             Method::SetLevel => self.set_level(&asked, request),
-            Method::Other(name) if self.is_extension(&asked, name) => self.errand(&asked, request).await,
+            Method::Other(name) if self.is_extension(&asked, name) => Box::pin(self.errand(&asked, request)).await,
             Method::Initialize
             | Method::Discover
             | Method::Listen

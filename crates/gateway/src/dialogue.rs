@@ -36,6 +36,10 @@ pub(crate) struct Binding(Digest);
 
 impl Binding {
     pub(crate) fn of(asked: &Asked, action: &str, target: &Target, args: Digest) -> Self {
+        if asked.client.era() == ClientEra::Legacy {
+            // A client with a session carries no state.
+            return Self(args);
+        }
         let who = &asked.who;
         let route = asked.route.resource_path();
         let name = match target {
@@ -175,10 +179,10 @@ impl Case<'_> {
             }
             (ClientEra::Modern, Era::Modern) => match result_type(&result) {
                 ResultType::Complete if journey.facts.method.starts_with("tasks/") => {
-                    self.adapt_task_state(journey, result).await
+                    Box::pin(self.adapt_task_state(journey, result)).await
                 }
                 ResultType::Complete => self.adapt_complete(journey, status, result),
-                ResultType::InputRequired => self.adapt_input_required(journey, result).await,
+                ResultType::InputRequired => Box::pin(self.adapt_input_required(journey, result)).await,
                 ResultType::Task => self.adapt_task(journey, result),
                 ResultType::Unknown => self.kept_back(&unusable()),
             },

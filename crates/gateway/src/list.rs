@@ -34,7 +34,7 @@ impl Gateway {
                 let catalogue = shown.catalogue();
                 self.show(asked, request, &town, &catalogue)
             }
-            kind => self.list_live(asked, request, &town, kind).await,
+            kind => Box::pin(self.list_live(asked, request, &town, kind)).await,
         }
     }
 

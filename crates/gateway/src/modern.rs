@@ -62,9 +62,9 @@ impl Gateway {
             | Method::Complete
             | Method::TasksGet
             | Method::TasksUpdate
-            | Method::TasksCancel => self.errand(&asked, request).await,
-            Method::Listen => self.listen(&asked, request).await,
-            Method::Other(name) if self.is_extension(&asked, name) => self.errand(&asked, request).await,
+            | Method::TasksCancel => Box::pin(self.errand(&asked, request)).await,
+            Method::Listen => Box::pin(self.listen(&asked, request)).await,
+            Method::Other(name) if self.is_extension(&asked, name) => Box::pin(self.errand(&asked, request)).await,
             Method::Initialize
             | Method::Ping
             | Method::Subscribe

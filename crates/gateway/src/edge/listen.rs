@@ -4,11 +4,13 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -19,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
-use super::room::{Activity, Room};
+use super::room::{Activity, Busy, Room};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -61,7 +63,7 @@ impl Door {
     where
         H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
-        B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
     {
         let graceful = GracefulShutdown::new();
         let room = Room::default();
@@ -94,7 +96,7 @@ async fn greet<H, F, B>(stream: TcpStream, address: SocketAddr, tls: Option<TlsA
 where
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let _ = stream.set_nodelay(true);
     let address = address.ip().to_canonical();
@@ -122,15 +124,13 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let mut server = auto::Builder::new(TokioExecutor::new());
     server
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE)
-        // A client may close its side once it has asked; the request still counts.
-        .half_close(true)
         .max_buf_size(LARGEST_HEAD);
     server
         .http2()
@@ -146,8 +146,9 @@ where
         let answer = handle(request, peer.clone());
         async move {
             let answer = answer.await;
-            drop(busy);
-            Ok::<_, Infallible>(answer)
+            // A stream is asked about for as long as it goes on; whoever does not fetch a whole answer idles.
+            let busy = answer.body().size_hint().exact().is_none().then_some(busy);
+            Ok::<_, Infallible>(answer.map(|body| Attended { body, _busy: busy }))
         }
     });
     let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
@@ -162,5 +163,31 @@ where
                 }
             }
         }
+    }
+}
+
+/// A body that keeps its connection busy while it is a stream.
+struct Attended<B> {
+    body: B,
+    _busy: Option<Busy>,
+}
+
+impl<B: Body + Unpin> Body for Attended<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
