@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use screening::arguments::{self, ArgumentRules, Fields};
-use screening::result::{self, Guards, Received};
+use screening::result::{self, Guards, Raw, Received};
 use serde_json::{Value, json};
 use vocabulary::json::Limits;
 
@@ -67,8 +67,8 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
 struct Sent(Bytes);
 
 impl Received for Sent {
-    fn into_result(self) -> Bytes {
-        self.0
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.0)
     }
 }
 

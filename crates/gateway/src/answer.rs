@@ -338,7 +338,7 @@ impl Gateway {
         let reply = ended.reply.in_form(form);
         let body = reply.body(arrival.receipt_id);
         let (id, status) = (reply.request_id().cloned(), reply.http_status());
-        match self.ledger.append(arrival, ended.ending, body.len() as u64).await {
+        match self.ledger.append(arrival, ended.ending, body.len()).await {
             Ok(receipt) => release_composed(reply, body, arrival.receipt_id, receipt),
             Err(down) => {
                 tracing::error!(

@@ -18,6 +18,7 @@ mod intake;
 mod introduce;
 mod list;
 mod modern;
+mod note;
 mod outlet;
 mod parked;
 mod question;

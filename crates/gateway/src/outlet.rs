@@ -21,6 +21,8 @@ use crate::track::Track;
 pub enum ReplyBody {
     /// All of it.
     Whole(Full<Bytes>),
+    /// All of it, in pieces that were not joined: a large result is sent from where it lies.
+    Pieces(std::array::IntoIter<Bytes, 3>),
     /// A stream.
     Events(Box<EventBody>),
 }
@@ -74,6 +76,7 @@ impl Body for ReplyBody {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(context),
+            Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|piece| Ok(Frame::data(piece)))),
             Self::Events(events) => events
                 .poll_event(context)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
@@ -83,6 +86,7 @@ impl Body for ReplyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
+            Self::Pieces(pieces) => pieces.len() == 0,
             Self::Events(_) => false,
         }
     }
@@ -90,6 +94,9 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => whole.size_hint(),
+            Self::Pieces(pieces) => {
+                SizeHint::with_exact(pieces.as_slice().iter().map(|piece| piece.len() as u64).sum())
+            }
             Self::Events(_) => SizeHint::default(),
         }
     }

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Body;
-use ledger::{Era, LedgerDown, Receipt, Verdict};
+use ledger::{Era, LedgerDown, Receipt};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{RequestId, compose};
 use screening::result::ScreenedResult;
 use vocabulary::{ReasonCode, ReceiptId};
 
+pub(crate) use crate::note::DecisionNote;
 use crate::outlet::{EventBody, Outlet, ReplyBody};
 
 /// An answer that may leave.
@@ -77,61 +78,6 @@ enum Content {
         decision: DecisionNote,
         era: Era,
     },
-}
-
-/// What a refusal tells of its decision.
-#[derive(Clone, Debug)]
-pub(crate) struct DecisionNote {
-    pub(crate) verdict: Verdict,
-    pub(crate) code: ReasonCode,
-    pub(crate) retry_after_ms: Option<u64>,
-    /// What the protocol wants beside it: names, raw values.
-    pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
-}
-
-impl DecisionNote {
-    pub(crate) fn denied(code: ReasonCode) -> Self {
-        Self {
-            verdict: Verdict::Deny,
-            code,
-            retry_after_ms: None,
-            beside: Vec::new(),
-        }
-    }
-
-    pub(crate) fn allowed(code: ReasonCode) -> Self {
-        Self {
-            verdict: Verdict::Allow,
-            code,
-            retry_after_ms: None,
-            beside: Vec::new(),
-        }
-    }
-
-    fn to_json(&self, receipt: ReceiptId) -> Vec<u8> {
-        let retry = self
-            .retry_after_ms
-            .map(|ms| format!(",\"retry_after_ms\":{ms}"))
-            .unwrap_or_default();
-        let verdict = match self.verdict {
-            Verdict::Allow => "allow",
-            Verdict::Deny => "deny",
-            Verdict::RequireApproval => "require_approval",
-        };
-        let text = format!(
-            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"],\"receipt_id\":\"{receipt}\"{retry}",
-            self.code
-        );
-        let mut out = text.into_bytes();
-        for (name, raw) in &self.beside {
-            out.push(b',');
-            compose::string(name, &mut out);
-            out.push(b':');
-            out.extend_from_slice(raw);
-        }
-        out.push(b'}');
-        out
-    }
 }
 
 impl Prepared {
@@ -275,11 +221,15 @@ impl Prepared {
     }
 
     /// The body under the receipt's name; its length does not depend on the name.
-    pub(crate) fn body(&self, receipt: ReceiptId) -> Bytes {
+    pub(crate) fn body(&self, receipt: ReceiptId) -> Composed {
         let message = match &self.content {
-            Content::Nothing | Content::Events(_) => return Bytes::new(),
+            Content::Nothing | Content::Events(_) => return Composed::Whole(Bytes::new()),
             Content::Screened { id, result, adapted } => {
-                compose::result(id, adapted.as_ref().unwrap_or_else(|| result.bytes()))
+                let result = adapted.as_ref().unwrap_or_else(|| result.bytes());
+                if self.form == AnswerForm::Json && result.len() >= NOT_WORTH_COPYING {
+                    return Composed::Pieces(compose::result_pieces(id, result.clone()));
+                }
+                compose::result(id, result)
             }
             Content::ServerError { id, error, adapted } => {
                 compose::server_error(id, adapted.as_ref().unwrap_or_else(|| error.bytes()))
@@ -298,9 +248,34 @@ impl Prepared {
                 era,
             } => compose::result(id, &error_result(*era, text, &decision.to_json(receipt))),
         };
-        match self.form {
+        Composed::Whole(match self.form {
             AnswerForm::Json => message,
             AnswerForm::EventStream => mcp::sse::event(None, &message),
+        })
+    }
+}
+
+/// From this size on a result is sent from where it lies.
+const NOT_WORTH_COPYING: usize = 16 * 1024;
+
+/// A body, ready to go.
+pub(crate) enum Composed {
+    Whole(Bytes),
+    Pieces([Bytes; 3]),
+}
+
+impl Composed {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Whole(whole) => whole.len() as u64,
+            Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+        }
+    }
+
+    fn into_body(self) -> ReplyBody {
+        match self {
+            Self::Whole(whole) => full(whole),
+            Self::Pieces(pieces) => ReplyBody::Pieces(pieces.into_iter()),
         }
     }
 }
@@ -322,7 +297,12 @@ pub fn release(prepared: Prepared, receipt: Receipt) -> Answer {
 }
 
 /// [`release`] for a body that was composed already under the same name.
-pub(crate) fn release_composed(prepared: Prepared, body: Bytes, composed_for: ReceiptId, receipt: Receipt) -> Answer {
+pub(crate) fn release_composed(
+    prepared: Prepared,
+    body: Composed,
+    composed_for: ReceiptId,
+    receipt: Receipt,
+) -> Answer {
     if receipt.id() == composed_for {
         Answer::of(prepared, body)
     } else {
@@ -346,9 +326,7 @@ impl Answer {
 
     /// Sends the answer as the last event of a stream that has begun.
     pub(crate) async fn into_last_event(self, outlet: &Outlet) -> Self {
-        if let ReplyBody::Whole(body) = self.response.into_body()
-            && let Some(message) = whole(body)
-        {
+        if let Some(message) = whole(self.response.into_body()) {
             outlet.finish(&message).await;
         }
         Self::acknowledged()
@@ -358,10 +336,7 @@ impl Answer {
     pub(crate) fn batch(answers: Vec<Self>, form: AnswerForm) -> Self {
         let bodies = answers
             .into_iter()
-            .filter_map(|answer| match answer.response.into_body() {
-                ReplyBody::Whole(body) => whole(body),
-                ReplyBody::Events(_) => None,
-            });
+            .filter_map(|answer| whole(answer.response.into_body()));
         let bodies: Vec<Bytes> = bodies.filter(|body| !body.is_empty()).collect();
         if bodies.is_empty() {
             return Self::acknowledged();
@@ -387,7 +362,7 @@ impl Answer {
 
     /// A notification was taken; there is nothing to say.
     pub(crate) fn acknowledged() -> Self {
-        Self::of(Prepared::empty(StatusCode::ACCEPTED), Bytes::new())
+        Self::of(Prepared::empty(StatusCode::ACCEPTED), Composed::Whole(Bytes::new()))
     }
 
     /// A bare word for a probe.
@@ -411,7 +386,7 @@ impl Answer {
         Self { response }
     }
 
-    fn of(prepared: Prepared, body: Bytes) -> Self {
+    fn of(prepared: Prepared, body: Composed) -> Self {
         let form = match (&prepared.content, prepared.form) {
             (Content::Nothing, _) => None,
             (Content::Events(_), _) => Some(AnswerForm::EventStream),
@@ -424,7 +399,7 @@ impl Answer {
             | Content::ServerError { .. }
             | Content::Own { .. }
             | Content::Refusal { .. }
-            | Content::ErrorResult { .. } => full(body),
+            | Content::ErrorResult { .. } => body.into_body(),
         };
         let mut response = Response::new(body);
         *response.status_mut() = prepared.status;
@@ -453,8 +428,13 @@ fn full(body: Bytes) -> ReplyBody {
     ReplyBody::Whole(Full::new(body))
 }
 
-/// The bytes of a whole body.
-fn whole(mut body: Full<Bytes>) -> Option<Bytes> {
+/// The bytes of a body that is no stream.
+fn whole(body: ReplyBody) -> Option<Bytes> {
+    let mut body = match body {
+        ReplyBody::Whole(body) => body,
+        ReplyBody::Pieces(pieces) => return Some(pieces.as_slice().concat().into()),
+        ReplyBody::Events(_) => return None,
+    };
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(&mut body).poll_frame(&mut context) {
         std::task::Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),

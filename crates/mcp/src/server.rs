@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::envelope::text_of;
 use crate::method::recordable;
 use crate::span::{Scanner, Span, SpanFault};
+use vocabulary::json::scanned::{Scanned, members_of};
 
 /// A server's message that we cannot use. Never quotes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,8 +29,8 @@ pub enum ServerMessage {
     Result {
         /// The id as the server sent it.
         id: Bytes,
-        /// The raw span of `result`.
-        result: Bytes,
+        /// `result`, as it came, read through once.
+        result: Scanned,
     },
     /// An error for the request with this raw id.
     Error {
@@ -69,20 +70,20 @@ pub struct ServerRequest {
 /// # Errors
 /// When it is not one JSON-RPC message within `max_depth`.
 pub fn parse(body: &Bytes, max_depth: usize) -> Result<ServerMessage, Nonsense> {
-    std::str::from_utf8(body).map_err(|_| Nonsense::NotJson)?;
-    let [version, id, method, params, result, error] = top_members(
+    let [version, id, method, params, result, error] = members_of(
         body,
         max_depth,
         ["jsonrpc", "id", "method", "params", "result", "error"],
-    )?;
-    let slice = |span: Span| body.slice(span);
-    if version.map(slice).as_deref() != Some(b"\"2.0\"") {
+    )
+    .map_err(|_| Nonsense::NotJson)?;
+    let raw = |member: Option<Scanned>| member.map(Scanned::into_bytes);
+    if raw(version).as_deref() != Some(b"\"2.0\"") {
         return Err(Nonsense::NotAMessage);
     }
-    match (id.map(slice), method, result.map(slice), error.map(slice)) {
+    match (raw(id), raw(method), result, raw(error)) {
         (Some(id), None, Some(result), None) => Ok(ServerMessage::Result { id, result }),
         (Some(id), None, None, Some(error)) => Ok(ServerMessage::Error { id, error }),
-        (id, Some(method), None, None) => aside(id, &slice(method), params.map(slice)),
+        (id, Some(method), None, None) => aside(id, &method, raw(params)),
         _ => Err(Nonsense::NotAMessage),
     }
 }
@@ -304,7 +305,7 @@ mod tests {
             panic!("a result")
         };
         assert_eq!(
-            (id.as_ref(), result.as_ref()),
+            (id.as_ref(), result.bytes().as_ref()),
             (b"7".as_slice(), br#"{"a":1e2, "b":[ ]}"#.as_slice())
         );
         assert!(is_our_id(&id, 7) && is_our_id(b"\"7\"", 7) && !is_our_id(b"8", 7) && !is_our_id(b"null", 7));

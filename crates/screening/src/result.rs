@@ -4,13 +4,23 @@ mod guard;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;
+use vocabulary::json::scanned::Scanned;
 
 use guard::Breach;
 
 /// Something a server sent: the raw span of a JSON-RPC `result`, untrusted.
 pub trait Received {
-    /// The bytes as they came.
-    fn into_result(self) -> Bytes;
+    /// What came.
+    fn into_raw(self) -> Raw;
+}
+
+/// The bytes of a server, with or without the evidence that they were read through.
+#[derive(Clone, Debug)]
+pub enum Raw {
+    /// Nobody looked at them yet.
+    Unread(Bytes),
+    /// They are well-formed, and their depth is known.
+    Scanned(Scanned),
 }
 
 /// Absolute limits on any message of a server (`[limits] result`).
@@ -112,8 +122,17 @@ pub struct Withheld {
 /// # Errors
 /// When they break a guard or are not a JSON document's.
 pub fn screen<R: Received>(raw: R, guards: &Guards) -> Result<ScreenedResult, Withheld> {
-    let bytes = raw.into_result();
-    match guard::scan(&bytes, guards) {
+    let (bytes, seen) = match raw.into_raw() {
+        Raw::Unread(bytes) => {
+            let seen = guard::scan(&bytes, guards);
+            (bytes, seen)
+        }
+        Raw::Scanned(scanned) => {
+            let seen = guard::judge(&scanned, guards);
+            (scanned.into_bytes(), seen)
+        }
+    };
+    match seen {
         Ok(guard::Seen { is_error, result_type }) => {
             let tool_error = if is_error { ToolError::Yes } else { ToolError::No };
             Ok(ScreenedResult {

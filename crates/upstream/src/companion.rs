@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use mcp::server::{ServerNotification, ServerRequest};
 use mcp::{Content, compose};
-use screening::result::Received;
+use screening::result::{Raw, Received};
 
 use crate::http::Post;
 use crate::server::Server;
@@ -70,8 +70,8 @@ pub struct RawNotification {
 pub struct RawParams(Bytes);
 
 impl Received for RawParams {
-    fn into_result(self) -> Bytes {
-        self.0
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.0)
     }
 }
 

@@ -15,8 +15,9 @@ use mcp::splice::Splice;
 use mcp::{Era, Version};
 use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
-use screening::result::Received;
+use screening::result::{Raw, Received};
 use vocabulary::TraceId;
+use vocabulary::json::scanned::Scanned;
 
 use crate::companion::{Alone, Companion};
 use crate::credentials::UpstreamCredential;
@@ -29,16 +30,18 @@ use crate::session::{Guest, Opened};
 /// What a server answered, before anybody judged it. Only a [`Flight`] makes one.
 ///
 /// ```compile_fail,E0451
-/// let forged = portreeve_upstream::RawResult { bytes: bytes::Bytes::new() };
+/// fn forge(scanned: vocabulary::json::scanned::Scanned) -> portreeve_upstream::RawResult {
+///     portreeve_upstream::RawResult { scanned }
+/// }
 /// ```
 ///
 /// ```
-/// fn takes(raw: portreeve_upstream::RawResult) -> bytes::Bytes {
-///     screening::result::Received::into_result(raw)
+/// fn takes(raw: portreeve_upstream::RawResult) -> screening::result::Raw {
+///     screening::result::Received::into_raw(raw)
 /// }
 /// ```
 pub struct RawResult {
-    bytes: Bytes,
+    scanned: Scanned,
 }
 
 /// A JSON-RPC error of a server, just as unjudged.
@@ -56,14 +59,14 @@ impl RawError {
 }
 
 impl Received for RawResult {
-    fn into_result(self) -> Bytes {
-        self.bytes
+    fn into_raw(self) -> Raw {
+        Raw::Scanned(self.scanned)
     }
 }
 
 impl Received for RawError {
-    fn into_result(self) -> Bytes {
-        self.bytes
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.bytes)
     }
 }
 
@@ -346,8 +349,8 @@ fn lock<T>(shared: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn settle(message: ServerMessage) -> Result<Dispatched, Failure> {
     let nonsense = mcp::server::Nonsense::NotAMessage;
     match message {
-        ServerMessage::Result { result, .. } if result.first() == Some(&b'{') => {
-            Ok(Dispatched::Result(RawResult { bytes: result }))
+        ServerMessage::Result { result, .. } if result.bytes().first() == Some(&b'{') => {
+            Ok(Dispatched::Result(RawResult { scanned: result }))
         }
         ServerMessage::Result { .. } => Err(Failure::Nonsense(mcp::server::Nonsense::Incomplete)),
         ServerMessage::Error { error, .. } => {

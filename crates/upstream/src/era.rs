@@ -103,7 +103,7 @@ async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
 
 fn judge(answered: &Answered) -> Said {
     match &answered.message {
-        ServerMessage::Result { result, .. } => match read_introduction(result) {
+        ServerMessage::Result { result, .. } => match read_introduction(result.bytes()) {
             Ok(introduction) if knows(&introduction.supported_versions) => Said::Modern(introduction),
             Ok(_) | Err(_) => Said::Legacy,
         },

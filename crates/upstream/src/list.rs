@@ -9,7 +9,7 @@ use bytes::Bytes;
 use mcp::Era;
 use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{ListPage, ServerMessage, read_page};
-use screening::result::Received;
+use screening::result::{Raw, Received};
 
 use crate::companion::Alone;
 use crate::era::plain_headers;
@@ -68,8 +68,8 @@ impl ListKind {
 pub struct RawEntry(pub(crate) Bytes);
 
 impl Received for RawEntry {
-    fn into_result(self) -> Bytes {
-        self.0
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.0)
     }
 }
 
@@ -176,7 +176,7 @@ impl Walk<'_> {
         };
         let answered = tokio::time::timeout(self.server.caps.timeout, exchange.run(post));
         match answered.await.map_err(|_| Failure::TimedOut)??.message {
-            ServerMessage::Result { result, .. } => Ok(read_page(&result, kind.member())?),
+            ServerMessage::Result { result, .. } => Ok(read_page(result.bytes(), kind.member())?),
             ServerMessage::Error { .. } | ServerMessage::Notification(_) | ServerMessage::Request(_) => {
                 Err(Failure::Refused(kind.method()))
             }

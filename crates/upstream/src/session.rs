@@ -206,7 +206,7 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Fail
     let ServerMessage::Result { result, .. } = answered.message else {
         return Err(Failure::Refused("initialize"));
     };
-    let introduction = read_introduction(&result)?;
+    let introduction = read_introduction(result.bytes())?;
     let version = introduction.protocol_version.as_deref().and_then(Version::parse);
     let version = version
         .filter(|version| version.era() == mcp::Era::Legacy)

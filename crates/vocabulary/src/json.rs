@@ -2,6 +2,8 @@
 //! names and lone surrogates refused, depth and sizes bounded while reading.
 
 mod read;
+pub mod scanned;
+pub mod span;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 //! Size, depth and balance of raw bytes: one loop over a table, no tree, no recursion.
 
+use vocabulary::json::scanned::{Named, Scanned};
 use vocabulary::json::{Limits, Value, plain_length};
 
 use super::{Guards, Said};
@@ -26,6 +27,28 @@ pub(super) struct Seen {
 enum Told {
     IsError(bool),
     ResultType(Said),
+}
+
+/// The same of bytes that were read through before: nothing is left to do but to compare.
+pub(super) fn judge(scanned: &Scanned, guards: &Guards) -> Result<Seen, Breach> {
+    if scanned.bytes().len() > guards.max_bytes {
+        return Err(Breach::TooLarge);
+    }
+    if scanned.depth() > guards.max_depth {
+        return Err(Breach::TooDeep);
+    }
+    let is_error = match scanned.member("isError") {
+        Named::Never => false,
+        Named::Once(raw) => raw == b"true",
+        Named::Again => return Err(Breach::Malformed),
+    };
+    let result_type = match scanned.member("resultType") {
+        Named::Never => Said::Nothing,
+        Named::Once(b"\"complete\"") => Said::Complete,
+        Named::Once(_) => Said::Otherwise,
+        Named::Again => return Err(Breach::Malformed),
+    };
+    Ok(Seen { is_error, result_type })
 }
 
 /// Goes once over `bytes`. Memory grows by one bit for each level of depth, no more than the guard allows.

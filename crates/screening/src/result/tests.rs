@@ -7,8 +7,8 @@ use super::*;
 struct Sent(Bytes);
 
 impl Received for Sent {
-    fn into_result(self) -> Bytes {
-        self.0
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.0)
     }
 }
 

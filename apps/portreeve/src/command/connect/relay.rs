@@ -182,7 +182,9 @@ impl Relay {
         let mut messages = Messages::of(response, self.exchange.largest_answer())?;
         while let Ok(Some(message)) = messages.next().await {
             match server::parse(&message, DEEPEST) {
-                Ok(ServerMessage::Result { result, .. }) => return Some(self.session.open(initialize, id, &result)),
+                Ok(ServerMessage::Result { result, .. }) => {
+                    return Some(self.session.open(initialize, id, result.bytes()));
+                }
                 Ok(ServerMessage::Error { .. }) => return None,
                 Ok(_) | Err(_) => {}
             }
@@ -243,7 +245,7 @@ impl Relay {
             Ok(ServerMessage::Result { id, result }) => {
                 if let Some(at) = waiting(&id, asked) {
                     asked.ids.swap_remove(at);
-                    self.take_from(&result, &asked.purpose);
+                    self.take_from(result.bytes(), &asked.purpose);
                 }
             }
             Ok(ServerMessage::Error { id, error }) => match (waiting(&id, asked), asked.ids.as_slice()) {
