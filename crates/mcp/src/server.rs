@@ -118,7 +118,7 @@ fn top_members<const N: usize>(
         let mut more = !scanner.take(b'}');
         while more {
             let key = scanner.key_span()?;
-            let name = crate::span::decode_string(body.get(key).unwrap_or_default()).ok_or(SpanFault::Grammar)?;
+            let name = crate::span::decode_name(body.get(key).unwrap_or_default()).ok_or(SpanFault::Grammar)?;
             let span = scanner.value(1)?;
             if let Some((place, _)) = found.iter_mut().zip(wanted).find(|(_, wanted)| *wanted == name)
                 && place.replace(span).is_some()

@@ -1,3 +1,3 @@
 //! Finds where JSON values begin and end; the scanner itself is everybody's.
 
-pub use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault, decode_string};
+pub use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault, decode_name, decode_string};

@@ -37,6 +37,18 @@ fn what_two_readers_could_read_in_two_ways_is_refused() {
 }
 
 #[test]
+fn a_name_that_is_no_text_keeps_nothing_back() {
+    assert_eq!(
+        edited(r#"{"\ud800":1,"\uDC00\ud800":{"\ud800":2}}"#, |splice| {
+            splice.insert_if_absent("k", b"1".as_slice());
+        }),
+        r#"{"\ud800":1,"\uDC00\ud800":{"\ud800":2},"k":1}"#
+    );
+    let twice = bytes(r#"{"\ud800":1,"\ud800":2}"#);
+    assert_eq!(Splice::new(&twice).err(), Some(SpliceFault::Duplicate));
+}
+
+#[test]
 fn insertions_go_before_the_closing_brace() {
     for (text, expected) in [
         ("{}", r#"{"k":1}"#),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::span::{Scanner, Span, SpanFault, decode_string};
+use super::span::{Scanner, Span, SpanFault, decode_name, decode_string};
 
 /// A JSON value whose bytes are UTF-8, well-formed, and as deep as it says. Only [`members_of`] makes one.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub fn members_of<const N: usize>(
     let mut more = !scanner.take(b'}');
     while more {
         let key = scanner.key_span()?;
-        let name = decode_string(document.get(key).unwrap_or_default()).ok_or(SpanFault::Grammar)?;
+        let name = decode_name(document.get(key).unwrap_or_default()).ok_or(SpanFault::Grammar)?;
         match found.iter_mut().zip(wanted).find(|(_, wanted)| *wanted == name) {
             Some((place, _)) => {
                 if place.replace(value(&mut scanner, document)?).is_some() {

@@ -305,6 +305,13 @@ pub fn decode_string(inner: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
+/// Decodes the name of a member. One with a lone surrogate stays as it is spelled: it is none that
+/// anybody here looks for, and no reason to keep its neighbours back.
+#[must_use]
+pub fn decode_name(inner: &[u8]) -> Option<Cow<'_, str>> {
+    decode_string(inner).or_else(|| std::str::from_utf8(inner).ok().map(Cow::Borrowed))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
