@@ -389,6 +389,8 @@ impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
         };
         if let Poll::Ready(answer) = Pin::new(work).poll(context) {
             self.work = None;
+            // A stream that began and ended meanwhile holds the answer as its last event.
+            let answer = self.outlet.take_body().map_or(answer, Answer::stream);
             return Poll::Ready(answer.into_response());
         }
         match self.outlet.take_body() {
