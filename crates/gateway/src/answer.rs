@@ -275,7 +275,12 @@ impl Gateway {
             };
             let walked = match envelope::parse(&member, depth) {
                 Ok(Message::Request(request)) if *request.method() == mcp::Method::Initialize => {
-                    malformed(&letter.who, &letter.route, Malformed::Batch).into()
+                    let message = "`initialize` must not be part of a batch";
+                    let (who, route) = (letter.who.clone(), letter.route.clone());
+                    let asked = Asked::new(who, route, arrival, &request, letter.outlet.clone());
+                    asked
+                        .refused_by_status(StatusCode::BAD_REQUEST, &request, message)
+                        .into()
                 }
                 Ok(message) => Box::pin(self.take_message(&letter, message)).await,
                 Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
