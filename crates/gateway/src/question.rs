@@ -180,6 +180,9 @@ impl Gateway {
             ));
         }
         let town = self.town();
+        if town.server(server).is_some_and(|server| server.is_shared()) {
+            return Err(Unasked::by_protocol("a server that is shared cannot ask a client"));
+        }
         let caller = town.policy.caller(&asked.who);
         let unknown = |grounds: Grounds| Unasked {
             code: -32003,

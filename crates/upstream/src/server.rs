@@ -175,6 +175,12 @@ impl Server {
         self.sessions.reopen(&self.admitted(guest), gone, self).await
     }
 
+    /// Whether its sessions are shared: then nobody can tell whom a question of it is for.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.isolation == Isolation::Shared
+    }
+
     /// A shared session is told of no client's capabilities, so that it cannot ask one about another.
     pub(crate) fn admitted(&self, guest: &Guest) -> Guest {
         match (self.isolation, guest.key) {
