@@ -15,6 +15,7 @@ use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
+use crate::introduce::usable;
 use crate::town::{ServerState, Town};
 
 /// What the servers of a route list.
@@ -52,6 +53,12 @@ impl Gateway {
                     gathered.failure = Some(failure);
                 }
             }
+        }
+        if asked.route.server().is_none() {
+            let missing = town.servers().map(|server| server.id());
+            let missing = missing.filter(|id| town.state_of(id) != ServerState::Up && usable(town, &asked.who, id));
+            gathered.unavailable.extend(missing.cloned());
+            gathered.unavailable.sort();
         }
         if gathered.ttl_ms == u64::MAX {
             gathered.ttl_ms = 0;
@@ -127,9 +134,9 @@ impl Gateway {
         let wanted = |server: &&Arc<Server>| {
             let on_route = asked.route.server().is_none_or(|only| only == server.id());
             on_route
-                && asked.who.servers.covers(server.id())
                 && (asked.route.server().is_some() || town.state_of(server.id()) == ServerState::Up)
                 && mcp::server::member_span(&server.introduction().capabilities, member).is_some()
+                && usable(town, &asked.who, server.id())
         };
         town.servers().filter(wanted).cloned().collect()
     }

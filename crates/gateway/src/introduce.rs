@@ -117,7 +117,7 @@ impl Offers {
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Whether a principal could do anything at all on a server.
-fn usable(town: &Town, who: &Arc<Principal>, server: &ServerId) -> bool {
+pub(crate) fn usable(town: &Town, who: &Arc<Principal>, server: &ServerId) -> bool {
     let caller = town.policy.caller(who);
     let some_prompt = Target::Prompt {
         server: server.clone(),
