@@ -122,12 +122,8 @@ impl Gateway {
         let (Some(gateway), Some(session)) = (self.shared(), standing.session().cloned()) else {
             return;
         };
-        let topics = Topics {
-            uris: session.subscribed_to(server.id()),
-            ..Topics::default()
-        };
         let modern = matches!(server.era().await, Ok(mcp::Era::Modern));
-        if modern && topics.uris.is_empty() {
+        if modern && session.subscribed_to(server.id()).is_empty() {
             session.stop_listening(server.id());
             return;
         }
@@ -136,7 +132,7 @@ impl Gateway {
         }
         let (ready, is_ready) = oneshot::channel();
         let (standing, heard) = (standing.clone(), server.clone());
-        let task = tokio::spawn(keep_listening(gateway, standing, heard, topics, ready));
+        let task = tokio::spawn(keep_listening(gateway, standing, heard, ready));
         session.keep_listening(server.id(), task.abort_handle());
         let _ = tokio::time::timeout(SUBSCRIBING, is_ready).await;
     }
@@ -263,13 +259,7 @@ pub(crate) fn notification_of(kind: ListKind) -> &'static str {
 }
 
 /// Hears a server for a session, again when it breaks, while the session lives.
-async fn keep_listening(
-    gateway: Arc<Gateway>,
-    standing: Asked,
-    server: Arc<Server>,
-    topics: Topics,
-    ready: oneshot::Sender<()>,
-) {
+async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Server>, ready: oneshot::Sender<()>) {
     let Some(session) = standing.session().cloned() else {
         return;
     };
@@ -289,6 +279,10 @@ async fn keep_listening(
             if let Some(ready) = ready.take() {
                 let _ = ready.send(());
             }
+        };
+        let topics = Topics {
+            uris: session.subscribed_to(server.id()),
+            ..Topics::default()
         };
         let listened = tokio::select! {
             listened = upstream::listen(&server, &guest, &topics, &escort, tell) => listened,

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::Response;
+use hyper::body::Incoming;
 use mcp::Era;
 use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::ServerMessage;
 
-use crate::companion::{Aside, Companion, Question, RawNotification};
+use crate::companion::{Alone, Aside, Companion, Question, RawNotification};
 use crate::era::plain_headers;
+use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::http::{Post, judge};
 use crate::message::Messages;
@@ -71,17 +74,26 @@ pub async fn listen(
             let opened = server.session(&guest).await?;
             if let Some(duplex) = &opened.duplex {
                 let mut messages = duplex.listen();
+                for uri in &topics.uris {
+                    subscribe_to(server, &opened, uri).await?;
+                }
                 ready();
                 while let Some(message) = messages.recv().await {
                     hear(server, &opened, message, companion).await;
                 }
                 return Ok(());
             }
-            let credential = server.credential.fetch();
-            let open = server.link.open_stream(&opened, &credential, None);
-            let response = tokio::time::timeout(server.caps.timeout, open)
-                .await
-                .map_err(|_| Failure::TimedOut)??;
+            let (opened, response) = match open(server, &opened).await {
+                Err(Failure::SessionGone) => {
+                    let again = server.reopen(&guest, &opened).await?;
+                    let response = open(server, &again).await?;
+                    (again, response)
+                }
+                response => (opened, response?),
+            };
+            for uri in &topics.uris {
+                subscribe_to(server, &opened, uri).await?;
+            }
             ready();
             let mut messages = Messages::of(response, server.caps);
             while let Some(message) = messages.next().await? {
@@ -90,6 +102,34 @@ pub async fn listen(
             Ok(())
         }
     }
+}
+
+async fn open(server: &Server, opened: &Opened) -> Result<Response<Incoming>, Failure> {
+    let credential = server.credential.fetch();
+    let open = server.link.open_stream(opened, &credential, None);
+    let opening = tokio::time::timeout(server.caps.timeout, open);
+    opening.await.map_err(|_| Failure::TimedOut)?
+}
+
+/// A session's stream tells of the resources that were subscribed to in it. Whether the server has
+/// this one is its own business.
+async fn subscribe_to(server: &Arc<Server>, opened: &Opened, uri: &str) -> Result<(), Failure> {
+    let id = server.link.next_id();
+    let request = Outgoing {
+        method: "resources/subscribe",
+        members: vec![("uri", Cow::Owned(compose::literal(uri)))],
+        meta: OutgoingMeta::default(),
+    };
+    let credential = server.credential.fetch();
+    let exchange = Exchange {
+        server,
+        id,
+        session: Some(opened),
+        companion: &Alone,
+    };
+    let asked = exchange.run(Post::legacy(request.write(id), opened, &credential));
+    let answered = tokio::time::timeout(server.caps.timeout, asked).await;
+    answered.map_err(|_| Failure::TimedOut)?.map(drop)
 }
 
 async fn hear(server: &Arc<Server>, opened: &Opened, message: ServerMessage, companion: &dyn Companion) {
