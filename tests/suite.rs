@@ -9,4 +9,6 @@ mod end_to_end;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]
+mod protocol;
+#[cfg(test)]
 mod support;

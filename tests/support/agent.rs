@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Gateway;
+use super::stream::Stream;
 use super::wire::{Ask, Door, Reply};
 
 /// The version the tests speak.
@@ -25,13 +26,24 @@ impl Agent {
 
     /// Opens a session through a door of its own, perhaps without a token.
     pub async fn through(door: &Door, route: &str, token: Option<&str>) -> Self {
+        Self::introduced(door, route, token, initialize()).await
+    }
+
+    /// Opens a session in another version, or with capabilities.
+    pub async fn declaring(gateway: &Gateway, route: &str, token: &str, params: Value) -> Self {
+        let mut all = initialize();
+        all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
+        Self::introduced(&gateway.mcp, route, Some(token), all).await
+    }
+
+    async fn introduced(door: &Door, route: &str, token: Option<&str>, params: Value) -> Self {
         let mut agent = Self {
             door: door.clone(),
             route: route.to_owned(),
             token: token.map(str::to_owned),
             session: None,
         };
-        let answer = agent.request("initialize", initialize()).await;
+        let answer = agent.request("initialize", params).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         agent.session = answer.headers.get("mcp-session-id").map(str::to_owned);
         assert!(agent.session.is_some(), "no session id: {:?}", answer.headers);
@@ -58,12 +70,26 @@ impl Agent {
 
     /// Sends a request of this agent's with changes.
     pub async fn submit(&self, ask: Ask) -> Answer {
-        let trace = fresh_trace();
-        let ask = ask.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
-        Answer {
-            reply: self.door.ask(&ask).await,
-            trace,
-        }
+        submit_through(&self.door, ask).await
+    }
+
+    /// Sends a request and hears its answer event by event.
+    pub async fn follow(&self, method: &str, params: Value) -> Stream {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        Stream::open(&self.door, &self.ask(body)).await
+    }
+
+    /// Opens the session's own stream, or takes one up.
+    pub async fn listen(&self, last_event_id: Option<&str>) -> Stream {
+        let ask = self.ask("").instead("Content-Type", None).with_method("GET");
+        let ask = ask.instead("Last-Event-ID", last_event_id);
+        Stream::open(&self.door, &ask).await
+    }
+
+    /// Answers a question of a server.
+    pub async fn answer(&self, id: &Value, result: Value) -> Answer {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+            .await
     }
 
     /// Sends a request.
@@ -136,6 +162,14 @@ pub fn fresh_trace() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Sends a request through a door under a trace of its own.
+pub async fn submit_through(door: &Door, ask: Ask) -> Answer {
+    let trace = fresh_trace();
+    let ask = ask.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+    let reply = door.ask(&ask).await;
+    Answer { reply, trace }
+}
+
 /// An answer, with the trace under which it was asked for.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -151,16 +185,21 @@ impl std::ops::Deref for Answer {
 }
 
 impl Answer {
+    /// The last message, which answers the request; others may have come before it on a stream.
+    pub fn last(&self) -> Value {
+        self.messages().last().expect("a message").clone()
+    }
+
     /// The `result`.
     pub fn result(&self) -> Value {
-        let json = self.json();
+        let json = self.last();
         assert!(json.get("result").is_some(), "no result: {json}");
         json["result"].clone()
     }
 
     /// The code of the `error`.
     pub fn error_code(&self) -> i64 {
-        let json = self.json();
+        let json = self.last();
         json["error"]["code"]
             .as_i64()
             .unwrap_or_else(|| panic!("no error: {json}"))
@@ -168,7 +207,7 @@ impl Answer {
 
     /// The object every refusal carries.
     pub fn decision(&self) -> Value {
-        let json = self.json();
+        let json = self.last();
         let inside = [&json["error"]["data"], &json["result"]["_meta"]["portreeve/decision"]];
         inside
             .into_iter()

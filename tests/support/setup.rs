@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::environment::{Finished, command, portreeve};
 use super::gateway::Gateway;
 use super::issuer::{AUDIENCE, ISSUER, Issuer};
+use super::peer::Peer;
 use super::server::Server;
 
 /// Everybody may do everything.
@@ -72,6 +73,12 @@ impl Setup {
     /// Adds a trusted server.
     pub fn server(self, id: &str, server: &Server) -> Self {
         self.set(&format!("servers.{id}.url"), server.url())
+            .set(&format!("servers.{id}.trust"), "internal")
+    }
+
+    /// Adds a trusted server of either era.
+    pub fn peer(self, id: &str, peer: &Peer) -> Self {
+        self.set(&format!("servers.{id}.url"), peer.url())
             .set(&format!("servers.{id}.trust"), "internal")
     }
 

@@ -123,6 +123,28 @@ impl Wire {
         })
     }
 
+    /// Reads the head of an answer whose body comes piece by piece.
+    pub async fn begin_reply(&mut self) -> io::Result<(u16, Headers)> {
+        let head = self.head().await?;
+        let status = head.start.split(' ').nth(1).and_then(|code| code.parse().ok());
+        Ok((status.ok_or_else(malformed)?, head.headers))
+    }
+
+    /// Reads one chunk of a chunked body; `None` behind the last one.
+    pub async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let end = loop {
+            if let Some(at) = find(&self.pending, b"\r\n") {
+                break at;
+            }
+            self.more().await?;
+        };
+        let line = String::from_utf8_lossy(&self.take(end + 2)).into_owned();
+        let size = usize::from_str_radix(line.trim().split(';').next().unwrap_or(""), 16).map_err(|_| malformed())?;
+        let chunk = self.exactly(size).await?;
+        self.exactly(2).await?;
+        Ok((size > 0).then_some(chunk))
+    }
+
     /// Reads a request: start line, headers, body.
     pub async fn request(&mut self) -> io::Result<(String, Headers, Vec<u8>)> {
         let head = self.head().await?;
@@ -173,22 +195,10 @@ impl Wire {
 
     async fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        loop {
-            let end = loop {
-                if let Some(at) = find(&self.pending, b"\r\n") {
-                    break at;
-                }
-                self.more().await?;
-            };
-            let line = String::from_utf8_lossy(&self.take(end + 2)).into_owned();
-            let size =
-                usize::from_str_radix(line.trim().split(';').next().unwrap_or(""), 16).map_err(|_| malformed())?;
-            body.extend(self.exactly(size).await?);
-            self.exactly(2).await?;
-            if size == 0 {
-                return Ok(body);
-            }
+        while let Some(chunk) = self.chunk().await? {
+            body.extend(chunk);
         }
+        Ok(body)
     }
 
     async fn exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
@@ -240,6 +250,18 @@ impl Reply {
     /// The body as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {} {}", self.status, self.text()))
+    }
+
+    /// The messages of the body: one document, or the events of a stream.
+    pub fn messages(&self) -> Vec<serde_json::Value> {
+        let kind = self.headers.get("content-type").unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            return vec![self.json()];
+        }
+        let text = self.text();
+        let events = text.split("\n\n").map(super::stream::data_of);
+        let events = events.filter(|data| !data.is_empty());
+        events.map(|data| serde_json::from_str(&data).unwrap()).collect()
     }
 
     /// The body as text.

@@ -1,0 +1,81 @@
+//! Servers that become another server: of the other era, or of none.
+
+use serde_json::json;
+
+use crate::support::{Harbour, Setup, Speaks, Turn, eventually};
+
+/// Both kinds of clients get an answer from the server.
+async fn works(harbour: &Harbour) -> bool {
+    let legacy = harbour.agent("ann").await.call("read", json!({})).await;
+    let modern = harbour.modern("ann").call("read", json!({})).await;
+    [legacy, modern]
+        .iter()
+        .all(|answer| answer.last()["result"]["content"][0]["text"] == "read ran")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_changes_its_era_is_found_again_by_the_next_discovery() {
+    // R105, R112
+    let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
+    assert!(works(&harbour).await);
+    let held = harbour.agent("held").await;
+    assert_eq!(held.call("read", json!({})).await.status, 200);
+    for era in [Speaks::Modern, Speaks::Legacy, Speaks::Modern] {
+        harbour.peer.speak(era);
+        harbour.peer.forget_sessions();
+        // Until then every call ends, with an answer or a clear error, and is recorded.
+        for answer in [
+            held.call("read", json!({})).await,
+            harbour.modern("ann").call("read", json!({})).await,
+        ] {
+            let message = answer.last();
+            let right = message["result"]["content"][0]["text"] == "read ran";
+            assert!(right || message["error"]["code"].is_i64(), "{era:?}: {message}");
+            harbour.gateway.receipt_of(&answer);
+        }
+        let refresh = || harbour.gateway.home.cli(&["server", "refresh", "peer"]);
+        eventually("a discovery finds the era", 10, async || refresh().code == Some(0)).await;
+        assert!(works(&harbour).await, "{era:?}");
+        let kept = held.call("read", json!({})).await;
+        assert_eq!(
+            kept.result()["content"][0]["text"],
+            "read ran",
+            "the client's session outlives it"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_era_that_is_pinned_is_not_guessed() {
+    for (era, speaks, asked) in [
+        ("legacy", Speaks::Legacy, "server/discover"),
+        ("modern", Speaks::Modern, "initialize"),
+    ] {
+        let pinned = |setup: Setup| setup.set("servers.peer.era", era);
+        let harbour = Harbour::with(speaks, &["read"], pinned).await;
+        assert!(works(&harbour).await);
+        assert_eq!(harbour.peer.asked(asked).len(), 0, "{era}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_codes_of_a_missing_resource_are_those_of_the_clients_era() {
+    for (server, code) in [(Speaks::Legacy, -32002), (Speaks::Modern, -32602)] {
+        let harbour = Harbour::with(server, &["read"], |setup| setup).await;
+        let error = json!({"code": code, "message": "none", "data": {"uri": "a:b"}}).to_string();
+        harbour.peer.always("a:b", Turn::Error(200, error));
+        let params = json!({"uri": "a:b"});
+        let legacy = harbour
+            .agent("ann")
+            .await
+            .request("resources/read", params.clone())
+            .await;
+        let modern = harbour.modern("ann").request("resources/read", params).await;
+        assert_eq!((legacy.status, legacy.error_code()), (200, -32002), "{server:?}");
+        assert_eq!((modern.status, modern.error_code()), (200, -32602), "{server:?}");
+        for answer in [legacy, modern] {
+            assert_eq!(answer.last()["error"]["data"], json!({"uri": "a:b"}));
+            assert_eq!(harbour.gateway.receipt_of(&answer)["outcome"]["status"], "error");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Subscriptions of both eras: only what was asked for, only what one may read, each under its own id.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Beat, Harbour, Speaks, eventually};
+
+const ID: &str = "io.modelcontextprotocol/subscriptionId";
+const UPDATED: &str = "notifications/resources/updated";
+
+fn updates(uris: &[&str]) -> Vec<Beat> {
+    let mut beats = vec![Beat::Wait(Duration::from_millis(500))];
+    beats.extend(
+        uris.iter()
+            .map(|uri| Beat::notify(UPDATED, &json!({"uri": uri, "x": 1}))),
+    );
+    beats.push(Beat::Hold);
+    beats
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_modern_client_hears_of_the_resources_it_asked_for_and_may_read() {
+    // R105, R111
+    let policy = r#"permit (principal, action, resource) unless { resource == Resource::"peer/a:secret" };"#;
+    for server in [Speaks::Legacy, Speaks::Modern] {
+        let harbour = Harbour::with(server, &["read"], |setup| setup.policy(policy)).await;
+        assert_eq!(harbour.modern("ann").call("read", json!({})).await.status, 200);
+        harbour.peer.on_own_stream(updates(&["a:other", "a:secret", "a:mine"]));
+        let wanted =
+            json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["a:mine", "a:secret"]}});
+        let mut stream = harbour.modern("ann").follow("subscriptions/listen", wanted).await;
+        let first = stream.next().await.unwrap();
+        assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+        let params = &first["params"];
+        assert_eq!(params["_meta"][ID], 1, "the client's own id");
+        assert_eq!(
+            params["notifications"],
+            json!({"toolsListChanged": true, "resourceSubscriptions": ["a:mine"]})
+        );
+        let update = stream.next().await.unwrap();
+        assert_eq!(
+            (&update["method"], &update["params"]["uri"]),
+            (&json!(UPDATED), &json!("a:mine"))
+        );
+        assert_eq!(
+            (&update["params"]["_meta"][ID], &update["params"]["x"]),
+            (&json!(1), &json!(1))
+        );
+        assert!(stream.is_silent_for(Duration::from_millis(300)).await);
+        if server == Speaks::Legacy {
+            let subscribed = harbour.peer.asked("resources/subscribe");
+            let uris: Vec<Value> = subscribed
+                .iter()
+                .map(|seen| seen.json()["params"]["uri"].clone())
+                .collect();
+            assert_eq!(uris, [json!("a:mine")], "a legacy server has to be told");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listen_that_says_nothing_or_cannot_be_heard_is_refused() {
+    // R105
+    let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
+    let modern = harbour.modern("ann");
+    for params in [json!({}), json!({"notifications": []}), json!({"notifications": "all"})] {
+        let refused = modern.request("subscriptions/listen", params).await;
+        assert_eq!(refused.error_code(), -32602, "{}", refused.text());
+        harbour.gateway.receipt_named_by(&refused);
+    }
+    let body = modern.body("subscriptions/listen", json!({"notifications": {}}));
+    let deaf = modern.ask(&body).instead("Accept", Some("application/json"));
+    assert_eq!(modern.submit(deaf).await.status, 406);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sessions_subscription_is_heard_on_its_own_stream_and_on_no_other() {
+    // R105, R108
+    for server in [Speaks::Legacy, Speaks::Modern] {
+        let harbour = Harbour::with(server, &["read"], |setup| setup).await;
+        let (ann, bob) = (harbour.agent("ann").await, harbour.agent("bob").await);
+        ann.call("read", json!({})).await;
+        harbour.peer.on_own_stream(updates(&["a:other", "a:mine"]));
+        let mut of_bob = bob.listen(None).await;
+        let mut of_ann = ann.listen(None).await;
+        let subscribed = ann.request("resources/subscribe", json!({"uri": "a:mine"})).await;
+        assert_eq!(subscribed.result(), json!({}), "{}", subscribed.text());
+        harbour.gateway.receipt_of(&subscribed);
+        let update = of_ann.until(UPDATED).await;
+        assert_eq!(update["params"]["uri"], "a:mine");
+        assert!(
+            of_bob.is_silent_for(Duration::from_millis(800)).await,
+            "Bob subscribed to nothing"
+        );
+        if server == Speaks::Modern {
+            let listens = || harbour.peer.asked("subscriptions/listen");
+            let ours = |seen: &crate::support::server::Seen| {
+                seen.json()["params"]["notifications"]["resourceSubscriptions"] == json!(["a:mine"])
+            };
+            assert!(listens().iter().any(ours));
+            let ended = ann.request("resources/unsubscribe", json!({"uri": "a:mine"})).await;
+            assert_eq!(ended.result(), json!({}));
+            eventually("the server is no longer listened to", 5, async || {
+                harbour.peer.hung_up().contains(&"subscriptions/listen".to_owned())
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_changes_is_asked_for_again_and_told_to_those_it_concerns() {
+    // R111, R112
+    for server in [Speaks::Legacy, Speaks::Modern] {
+        let harbour = Harbour::with(server, &["read"], |setup| setup).await;
+        let (ann, modern) = (harbour.agent("ann").await, harbour.modern("ann"));
+        assert_eq!(ann.names().await, ["read"]);
+        let mut of_ann = ann.listen(None).await;
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        let mut listening = modern.follow("subscriptions/listen", wanted).await;
+        listening.until("notifications/subscriptions/acknowledged").await;
+        let tools = ["read", "write"].map(crate::support::tool);
+        harbour.peer.list("tools", &tools);
+        let changed = Beat::notify("notifications/tools/list_changed", &json!({}));
+        harbour.peer.always(
+            "read",
+            crate::support::Turn::Stream(vec![changed, Beat::result(&crate::support::peer::ran("read"))]),
+        );
+        assert_eq!(
+            modern.call("read", json!({})).await.messages().len(),
+            1,
+            "told on its own stream alone"
+        );
+        of_ann.until("notifications/tools/list_changed").await;
+        let told = listening.until("notifications/tools/list_changed").await;
+        assert_eq!(told["params"]["_meta"][ID], 1);
+        assert_eq!(ann.names().await, ["read", "write"]);
+    }
+}
