@@ -133,7 +133,7 @@ impl Gateway {
                 let (ending, reply) = (ended.ending, ended.reply.without_body());
                 self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json).await
             }
-            Walked::Ended(ended) if outlet.is_open() => {
+            Walked::Ended(ended) if outlet.is_stream() => {
                 let answer = self.conclude(&arrival, *ended, AnswerForm::Json).await;
                 answer.into_last_event(outlet).await
             }
@@ -392,20 +392,16 @@ impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
         let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
-        if let Poll::Ready(answer) = Pin::new(work).poll(context) {
+        let worked = Pin::new(work).poll(context);
+        if let Poll::Ready(body) = self.outlet.poll_body(context) {
+            // Letting go of the work gives it a task of its own. If it is done, its answer is in the stream.
             self.work = None;
-            // A stream that began and ended meanwhile holds the answer as its last event.
-            let answer = self.outlet.take_body().map_or(answer, Answer::stream);
-            return Poll::Ready(answer.into_response());
+            return Poll::Ready(Answer::stream(body).into_response());
         }
-        match self.outlet.take_body() {
-            Some(body) => {
-                // Letting go of the work gives it a task of its own.
-                self.work = None;
-                Poll::Ready(Answer::stream(body).into_response())
-            }
-            None => Poll::Pending,
-        }
+        worked.map(|answer| {
+            self.work = None;
+            answer.into_response()
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -59,7 +59,10 @@ impl EventBody {
             context.waker().wake_by_ref();
             return Poll::Ready(Some(sse::keep_alive()));
         }
-        polled
+        match polled {
+            Poll::Ready(Some(event)) if event.is_empty() => Poll::Ready(None),
+            polled @ (Poll::Ready(_) | Poll::Pending) => polled,
+        }
     }
 }
 
@@ -142,9 +145,17 @@ pub(crate) enum Streams {
 /// See the module.
 pub(crate) struct Outlet {
     streams: Streams,
-    lane: OnceLock<Lane>,
-    body: Mutex<Option<EventBody>>,
+    /// None once the answer goes without a stream.
+    lane: OnceLock<Option<Lane>>,
+    body: Mutex<Handover>,
     gone: Arc<Notify>,
+}
+
+/// The stream on its way to the connection, and whom to wake for it: whoever begins it may be another task.
+#[derive(Default)]
+struct Handover {
+    body: Option<EventBody>,
+    waits: Option<Waker>,
 }
 
 /// Where the events go.
@@ -160,7 +171,7 @@ impl Outlet {
         Arc::new(Self {
             streams,
             lane: OnceLock::new(),
-            body: Mutex::new(None),
+            body: Mutex::default(),
             gone: Arc::new(Notify::new()),
         })
     }
@@ -169,8 +180,8 @@ impl Outlet {
     pub(crate) fn on_track(track: Arc<Track>) -> Arc<Self> {
         Arc::new(Self {
             streams: Streams::Taken,
-            lane: OnceLock::from(Lane::Track(track)),
-            body: Mutex::new(None),
+            lane: OnceLock::from(Some(Lane::Track(track))),
+            body: Mutex::default(),
             gone: Arc::new(Notify::new()),
         })
     }
@@ -180,16 +191,21 @@ impl Outlet {
         self.streams == Streams::Taken
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.lane.get().is_some()
+    /// The answer is there: whether it goes by a stream. If not, no stream begins any more.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.lane.get_or_init(|| None).is_some()
     }
 
-    /// The stream, once, after it was opened.
-    pub(crate) fn take_body(&self) -> Option<EventBody> {
-        if !self.is_open() {
-            return None;
+    /// The stream, once, as soon as it is opened.
+    pub(crate) fn poll_body(&self, context: &Context<'_>) -> Poll<EventBody> {
+        let mut handover = self.body.lock().unwrap_or_else(PoisonError::into_inner);
+        match handover.body.take() {
+            Some(body) => Poll::Ready(body),
+            None => {
+                handover.waits = Some(context.waker().clone());
+                Poll::Pending
+            }
         }
-        self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Begins the stream. In a session it can be taken up again.
@@ -198,16 +214,22 @@ impl Outlet {
             return None;
         }
         if let Some(lane) = self.lane.get() {
-            return Some(lane);
+            return lane.as_ref();
         }
         let (sender, receiver) = mpsc::channel(BACKLOG);
         let lane = match session {
             Some(session) => Lane::Track(session.lay_track(sender).await),
             None => Lane::Plain(sender),
         };
-        let body = EventBody::new(receiver, self.gone.clone());
-        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
-        Some(self.lane.get_or_init(|| lane))
+        // Under the lock: who sees that there is a stream finds it.
+        let mut handover = self.body.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lane.set(Some(lane)).is_ok() {
+            handover.body = Some(EventBody::new(receiver, self.gone.clone()));
+            if let Some(waits) = handover.waits.take() {
+                waits.wake();
+            }
+        }
+        self.lane.get().and_then(Option::as_ref)
     }
 
     /// Says something, beginning the stream if need be. Waits for a slow client.
@@ -229,10 +251,12 @@ impl Outlet {
 
     /// The last event; the stream ends behind it.
     pub(crate) async fn finish(&self, answer: &[u8]) {
-        if let Some(lane) = self.lane.get() {
+        if let Some(Some(lane)) = self.lane.get() {
             lane.send(answer).await;
-            if let Lane::Track(track) = lane {
-                track.end().await;
+            match lane {
+                // An empty event: a call that waits for its client's answers may keep the sender for long.
+                Lane::Plain(sender) => drop(sender.send(Bytes::new()).await),
+                Lane::Track(track) => track.end().await,
             }
         }
     }
@@ -246,5 +270,41 @@ impl Lane {
             }
             Self::Track(track) => track.say(message).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    async fn next(body: &mut ReplyBody) -> Option<Bytes> {
+        body.frame().await?.ok()?.into_data().ok()
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_another_task_begins_reaches_the_connection_at_once() {
+        let outlet = Outlet::new(Streams::Taken);
+        let waiting = tokio::spawn({
+            let outlet = outlet.clone();
+            async move { std::future::poll_fn(|context| outlet.poll_body(context)).await }
+        });
+        tokio::task::yield_now().await;
+        outlet.say(None, &Passing::own("notifications/progress", None)).await;
+        let mut body = ReplyBody::Events(Box::new(waiting.await.unwrap()));
+        assert!(outlet.is_stream());
+        outlet.finish(b"{}").await;
+        assert!(next(&mut body).await.is_some_and(|event| event.ends_with(b"\n\n")));
+        assert_eq!(next(&mut body).await, Some(sse::event(None, b"{}")));
+        assert_eq!(next(&mut body).await, None);
+    }
+
+    #[tokio::test]
+    async fn no_stream_begins_once_the_answer_goes_without_one() {
+        let outlet = Outlet::new(Streams::Taken);
+        assert!(!outlet.is_stream());
+        assert!(outlet.open(None).await.is_none());
+        assert!(!outlet.is_stream());
     }
 }
