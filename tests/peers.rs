@@ -2,6 +2,10 @@
 //!
 //! `make test` installs them (`tests/peers/install`). Where that was impossible the tests say so and pass, unless `CI=true`.
 
+mod conformance;
+mod fixture;
+mod shim;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,21 +86,7 @@ struct Scene {
 impl Scene {
     async fn start(programs: &[&Path]) -> Option<Self> {
         let server = modules().join("@modelcontextprotocol/server-everything/dist/index.js");
-        let missing = programs
-            .iter()
-            .copied()
-            .chain([server.as_path()])
-            .find(|path| !path.exists());
-        if let Some(missing) = missing {
-            assert!(
-                !environment::is_ci(),
-                "{} is missing; tests/peers/install puts it there",
-                missing.display()
-            );
-            println!(
-                "SKIPPED: {} is missing; tests/peers/install puts it there",
-                missing.display()
-            );
+        if !are_installed(&[programs, &[&server]].concat()) {
             return None;
         }
         let (issuer, everything) = (Issuer::start().await, Everything::start(&server).await);
@@ -182,6 +172,17 @@ impl Drop for Everything {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether all of them are there; says which is not, and fails the test where it must be.
+fn are_installed(programs: &[&Path]) -> bool {
+    let Some(missing) = programs.iter().find(|path| !path.exists()) else {
+        return true;
+    };
+    let word = format!("{} is missing; tests/peers/install puts it there", missing.display());
+    assert!(!environment::is_ci(), "{word}");
+    println!("SKIPPED: {word}");
+    false
 }
 
 fn script(name: &str) -> PathBuf {

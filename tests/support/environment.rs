@@ -9,7 +9,12 @@ pub fn portreeve() -> PathBuf {
     if let Some(path) = variable("PORTREEVE_BIN") {
         return PathBuf::from(path);
     }
-    let beside = target().join("portreeve");
+    built("portreeve")
+}
+
+/// A program of this workspace, built into the same target directory.
+pub fn built(name: &str) -> PathBuf {
+    let beside = target().join(name);
     assert!(
         beside.exists(),
         "{} is missing: `make test` builds it before the tests",
