@@ -5,6 +5,7 @@
 mod conformance;
 mod fixture;
 mod shim;
+mod tour;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +27,7 @@ async fn the_python_client_lists_and_calls_through_both_routes() {
     let Some(scene) = Scene::start(&[&python]).await else {
         return;
     };
-    for mode in ["auto", "legacy"] {
+    for mode in ["auto", "legacy", "2026-07-28"] {
         scene.play(|url, token, tool, arguments| {
             let mut client = command(&python);
             client
@@ -63,7 +64,7 @@ async fn the_python_client_lists_and_calls_through_a_command_it_spawns() {
 async fn the_typescript_clients_list_and_call_through_both_routes() {
     // R115, R189, R190
     let Some(scene) = Scene::start(&[]).await else { return };
-    for package in ["client", "sdk"] {
+    for package in ["client", "client-modern", "sdk"] {
         scene.play(|url, token, tool, arguments| {
             let mut client = command(node());
             client
@@ -72,6 +73,38 @@ async fn the_typescript_clients_list_and_call_through_both_routes() {
                 .args([package, url, token, tool, arguments]);
             client
         });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_inspector_lists_and_calls_through_both_routes() {
+    // R115, R189, R190
+    let inspector = modules().join("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+    let Some(scene) = Scene::start(&[&inspector]).await else {
+        return;
+    };
+    let all = scene.gateway.ready["mcp"].as_str().unwrap().to_owned();
+    for (url, prefix) in [(all.clone(), "everything__"), (format!("{all}/everything"), "")] {
+        let ask = |token: &str, arguments: &[&str]| {
+            let mut client = command(node());
+            client.arg(&inspector).args(["--cli", &url, "--transport", "http"]);
+            client.args(["--header", &format!("Authorization: Bearer {token}")]);
+            scene.trusted(client.args(arguments))
+        };
+        let listed = ask(&scene.agent, &["--method", "tools/list"]);
+        assert_eq!(listed["tools"].as_array().unwrap().len(), 1, "{listed}");
+        assert_eq!(listed["tools"][0]["name"], format!("{prefix}echo"));
+        let tool = format!("{prefix}get-structured-content");
+        let call = [
+            "--method",
+            "tools/call",
+            "--tool-name",
+            &tool,
+            "--tool-arg",
+            "location=New York",
+        ];
+        let called = ask(&scene.user, &call);
+        assert!(called["structuredContent"]["temperature"].is_number(), "{called}");
     }
 }
 
@@ -108,17 +141,21 @@ impl Scene {
         })
     }
 
+    /// Runs a client that trusts the gateway's certificate and prints JSON.
+    fn trusted(&self, client: &mut Command) -> Value {
+        let authority = self.gateway.ready["ca"].as_str().unwrap();
+        client
+            .env("SSL_CERT_FILE", authority)
+            .env("NODE_EXTRA_CA_CERTS", authority);
+        serde_json::from_str(&Finished::of(client).success()).unwrap()
+    }
+
     /// A JWT and an agent token, each on the route of all servers and on that of one.
     fn play(&self, client: impl Fn(&str, &str, &str, &str) -> Command) {
         let all = self.gateway.ready["mcp"].as_str().unwrap().to_owned();
         for (url, prefix) in [(all.clone(), "everything__"), (format!("{all}/everything"), "")] {
             let run = |token: &str, tool: &str, arguments: &str| {
-                let mut client = client(&url, token, &format!("{prefix}{tool}"), arguments);
-                let authority = self.gateway.ready["ca"].as_str().unwrap();
-                client
-                    .env("SSL_CERT_FILE", authority)
-                    .env("NODE_EXTRA_CA_CERTS", authority);
-                serde_json::from_str::<Value>(&Finished::of(&mut client).success()).unwrap()
+                self.trusted(&mut client(&url, token, &format!("{prefix}{tool}"), arguments))
             };
             let seen = run(&self.agent, "echo", r#"{"message":"hello"}"#);
             assert_eq!(

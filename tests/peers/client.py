@@ -1,6 +1,6 @@
 """Lists the tools behind a URL and calls one of them with the Python SDK; prints one JSON object.
 
-usage: client.py URL TOKEN MODE TOOL ARGUMENTS        MODE: auto | legacy
+usage: client.py URL TOKEN MODE TOOL ARGUMENTS        MODE: auto | legacy | 2026-07-28
 """
 
 import asyncio
