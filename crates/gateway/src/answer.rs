@@ -87,6 +87,12 @@ impl Gateway {
         self.bell.town_moved();
     }
 
+    /// Ends the streams that have no end of their own, so that whoever listens shows a credential
+    /// again: one was taken back.
+    pub fn recheck_streams(&self) {
+        self.bell.recheck();
+    }
+
     /// Ends the streams that have no end of their own: the gateway stops.
     pub fn end_streams(&self) {
         self.bell.stop();

@@ -1,6 +1,6 @@
 //! Tells everybody who listens that something changed: the town as a whole, or a list of a server.
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use upstream::ListKind;
 use vocabulary::ServerId;
 
@@ -11,35 +11,53 @@ pub(crate) enum Ring {
     TownMoved,
     /// A list of a server that is not kept here.
     Changed(ServerId, ListKind),
+    /// A credential was taken back: whoever listens has to show theirs again.
+    Recheck,
     /// The gateway stops.
     Stop,
 }
 
 /// See the module. Whoever is slow to listen hears that something was missed.
-pub(crate) struct Bell(broadcast::Sender<Ring>);
+pub(crate) struct Bell {
+    rings: broadcast::Sender<Ring>,
+    stopping: watch::Sender<bool>,
+}
 
 const MOST_UNHEARD: usize = 256;
 
 impl Default for Bell {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MOST_UNHEARD))
+        Self {
+            rings: broadcast::Sender::new(MOST_UNHEARD),
+            stopping: watch::Sender::new(false),
+        }
     }
 }
 
 impl Bell {
     pub(crate) fn town_moved(&self) {
-        let _ = self.0.send(Ring::TownMoved);
+        let _ = self.rings.send(Ring::TownMoved);
     }
 
     pub(crate) fn changed(&self, server: &ServerId, kind: ListKind) {
-        let _ = self.0.send(Ring::Changed(server.clone(), kind));
+        let _ = self.rings.send(Ring::Changed(server.clone(), kind));
+    }
+
+    pub(crate) fn recheck(&self) {
+        let _ = self.rings.send(Ring::Recheck);
     }
 
     pub(crate) fn stop(&self) {
-        let _ = self.0.send(Ring::Stop);
+        self.stopping.send_replace(true);
+        let _ = self.rings.send(Ring::Stop);
+    }
+
+    /// Completes when the gateway stops, or has stopped before.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
     pub(crate) fn listen(&self) -> broadcast::Receiver<Ring> {
-        self.0.subscribe()
+        self.rings.subscribe()
     }
 }

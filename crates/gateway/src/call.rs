@@ -57,6 +57,7 @@ impl Case<'_> {
         let mut facts = self.asked.facts();
         describe(&mut facts, known.entry());
         let arguments = self.preflight(request, tool, &mut facts)?;
+        self.check_extras(request)?;
         let decided = self.decide(known, &arguments, &facts)?;
         let load = Load {
             decided,
@@ -150,6 +151,22 @@ impl Case<'_> {
                 let reply = Prepared::error_result(self.id.clone(), era, refusal.message, note);
                 Err(self.ended_refused(facts, decision, reply))
             }
+        }
+    }
+
+    /// What goes along beside the arguments keeps to the same limits.
+    fn check_extras(&self, request: &Request) -> Result<(), Box<Ended>> {
+        let limits = &self.town.limits.arguments;
+        let beside = request.params().members().filter(|(name, _)| *name != "arguments");
+        let mut beside = beside.chain(request.params().meta_members());
+        let within = |raw| screening::arguments::check_params(Some(raw), limits).is_ok();
+        if beside.all(|(_, raw)| within(raw)) {
+            Ok(())
+        } else {
+            Err(self.malformed(
+                -32602,
+                "a member of `params` is beyond the limits of arguments, or named twice within",
+            ))
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Journey {
     /// Whether the answer is about a task of a server with sessions.
     pub(crate) session_task: bool,
     /// Held while the request is under way.
-    pub(crate) _seat: InFlight,
+    pub(crate) seat: Option<InFlight>,
 }
 
 impl Case<'_> {
@@ -92,7 +92,7 @@ impl Case<'_> {
             target,
             task: request.params().text("taskId").unwrap_or_default().into_owned(),
             session_task,
-            _seat: seat,
+            seat: Some(seat),
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
             return Ok(Box::pin(self.subscribe_here(request, journey)).await);

@@ -255,9 +255,8 @@ impl Case<'_> {
             let method = input.method.as_str().to_owned();
             let server = journey.server.id();
             let allowed = self.gateway.allow_screened(self.asked, server, method, params).await;
-            let pending = Content::Result(Bytes::new());
             let allowed = allowed.map_err(|_| unaskable())?;
-            if !self.gateway.record_question(self.asked, allowed, &pending).await {
+            if !self.gateway.record_question(self.asked, &allowed, None).await {
                 return Err(unusable());
             }
         }
@@ -333,11 +332,18 @@ impl Case<'_> {
             open.push((&input.key, posed, allowed));
         }
         let mut answers = Vec::with_capacity(open.len());
+        let cancelled = self.asked.session().map(|session| session.begin(self.id.as_raw()));
+        let deadline = tokio::time::Instant::now() + LONGEST_PAUSE;
         for (key, mut posed, allowed) in open {
-            let answer = tokio::time::timeout(LONGEST_PAUSE, posed.answer()).await.ok().flatten();
+            let answer = tokio::select! {
+                answer = tokio::time::timeout_at(deadline, posed.answer()) => answer.ok().flatten(),
+                () = self.unwanted(cancelled.as_ref()) => None,
+                () = session.ended() => None,
+                () = self.gateway.bell.stopped() => None,
+            };
             let answer = answer.map(|content| self.gateway.check_answer(content));
             let content = answer.unwrap_or_else(|| compose::error_content(-32603, "no answer"));
-            if !self.gateway.record_question(self.asked, allowed, &content).await {
+            if !self.gateway.record_question(self.asked, &allowed, Some(&content)).await {
                 return Err(unusable());
             }
             match content {

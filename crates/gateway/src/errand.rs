@@ -158,8 +158,9 @@ impl Case<'_> {
         if let Some(server) = self.asked.route.server() {
             return Ok(server.clone());
         }
-        let owners = self.gateway.owners_of(self.asked, &self.town, uri).await;
-        match owners.as_slice() {
+        let uris = [uri.to_owned()];
+        let owners = self.gateway.owners_of(self.asked, &self.town, &uris).await;
+        match owners.first().map_or(&[][..], Vec::as_slice) {
             [only] => Ok(only.clone()),
             [] => Err(self.not_found(&self.asked.facts(), uri, None)),
             _ => Err(self.malformed(-32602, "more than one server has this resource; ask at /mcp/{server}")),

@@ -105,6 +105,7 @@ impl Escort<'_> {
                     self.asked.say(&passing).await;
                 }
             }
+            "notifications/message" | "notifications/elicitation/complete" if self.is_anybodys() => {}
             "notifications/message" if self.wants_logs(&params) => {
                 self.asked.say(&Passing::notification(&method, &params)).await;
             }
@@ -120,6 +121,12 @@ impl Escort<'_> {
             "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
             _ => {}
         }
+    }
+
+    /// Heard on the own stream of a session that principals share: nobody knows whom it concerns.
+    fn is_anybodys(&self) -> bool {
+        let town = self.gateway.town();
+        self.our_token == 0 && town.server(self.server).is_some_and(|server| server.is_shared())
     }
 
     /// Progress of this call, under the client's own token.

@@ -66,39 +66,36 @@ impl Gateway {
         gathered
     }
 
-    /// The servers that list a URI, or have a template that fits it, of those the client may read it from.
-    pub(crate) async fn owners_of(&self, asked: &Asked, town: &Arc<Town>, uri: &str) -> Vec<ServerId> {
-        let mut owners = Vec::new();
-        let fits = |kind, raw: &[u8]| match kind {
-            ListKind::Templates => {
-                mcp::server::text_member(raw, "uriTemplate").is_some_and(|template| fits_template(&template, uri))
-            }
-            ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Tasks => {
-                mcp::server::text_member(raw, "uri").as_deref() == Some(uri)
-            }
-        };
+    /// For each URI the servers that list it, or have a template that fits it, of those the client may
+    /// read it from. The servers are asked once for all.
+    pub(crate) async fn owners_of(&self, asked: &Asked, town: &Arc<Town>, uris: &[String]) -> Vec<Vec<ServerId>> {
+        let mut owners: Vec<Vec<ServerId>> = vec![Vec::new(); uris.len()];
+        let caller = town.policy.caller(&asked.who);
+        let mut listed_by = std::collections::BTreeSet::new();
         for kind in [ListKind::Resources, ListKind::Templates] {
+            if owners.iter().all(|found| !found.is_empty()) {
+                break;
+            }
             for (server, listed) in self.ask_servers(asked, town, kind).await {
                 let Ok(listed) = listed else { continue };
-                let target = Target::Resource {
-                    server: server.id().clone(),
-                    uri: uri.into(),
-                };
-                let mut entries = listed
-                    .entries
-                    .into_iter()
-                    .filter_map(|entry| screen(entry, &town.limits.result).ok());
-                let lists_it = entries.any(|entry| fits(kind, entry.bytes()));
-                let may = || {
-                    town.policy
-                        .could(&town.policy.caller(&asked.who), "resources/read", &target)
-                };
-                if lists_it && !owners.contains(server.id()) && may() {
-                    owners.push(server.id().clone());
+                let names = listed_names(kind, listed, &town.limits.result);
+                for (uri, found) in uris.iter().zip(&mut owners) {
+                    let target = Target::Resource {
+                        server: server.id().clone(),
+                        uri: uri.as_str().into(),
+                    };
+                    // A resource that a server lists is its own, whatever another's templates fit.
+                    let decided = kind == ListKind::Templates
+                        && found
+                            .iter()
+                            .any(|owner| listed_by.contains(&(owner.clone(), uri.clone())));
+                    if !decided && fits(kind, &names, uri) && town.policy.could(&caller, "resources/read", &target) {
+                        if kind == ListKind::Resources {
+                            listed_by.insert((server.id().clone(), uri.clone()));
+                        }
+                        found.push(server.id().clone());
+                    }
                 }
-            }
-            if !owners.is_empty() {
-                break;
             }
         }
         owners
@@ -169,6 +166,29 @@ impl Gateway {
         }
         admitted
     }
+}
+
+/// The URIs or templates of a list that cross the chokepoint.
+fn listed_names(kind: ListKind, listed: Listed, guards: &Guards) -> Vec<String> {
+    let member = if kind == ListKind::Templates {
+        "uriTemplate"
+    } else {
+        "uri"
+    };
+    let entries = listed
+        .entries
+        .into_iter()
+        .filter_map(|entry| screen(entry, guards).ok());
+    entries
+        .filter_map(|entry| mcp::server::text_member(entry.bytes(), member))
+        .collect()
+}
+
+fn fits(kind: ListKind, names: &[String], uri: &str) -> bool {
+    names.iter().any(|name| match kind {
+        ListKind::Templates => fits_template(name, uri),
+        ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Tasks => name == uri,
+    })
 }
 
 /// What an entry would be used as.

@@ -37,7 +37,11 @@ pub struct EventBody {
     events: mpsc::Receiver<Bytes>,
     alarm: Pin<Box<Sleep>>,
     gone: Arc<Notify>,
+    until: Option<Instant>,
 }
+
+/// A stream without an end of its own ends after this time, so that the credential is shown again.
+const LONGEST_STREAM: Duration = Duration::from_secs(15 * 60);
 
 impl EventBody {
     pub(crate) fn new(events: mpsc::Receiver<Bytes>, gone: Arc<Notify>) -> Self {
@@ -45,10 +49,20 @@ impl EventBody {
             events,
             alarm: Box::pin(tokio::time::sleep(KEEP_ALIVE)),
             gone,
+            until: None,
         }
     }
 
+    /// The same, but not for ever.
+    pub(crate) fn for_a_while(mut self) -> Self {
+        self.until = Some(Instant::now() + LONGEST_STREAM);
+        self
+    }
+
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Poll::Ready(None);
+        }
         let polled = self.events.poll_recv(context);
         let rings = polled.is_pending() && self.alarm.as_mut().poll(context).is_ready();
         if rings || polled.is_ready() {

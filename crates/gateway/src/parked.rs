@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ledger::Status;
 use mcp::{Content, Request, compose, mrtr};
+use policy::InFlight;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use upstream::{Aside, Companion, Failure, Flight, Reply, Waiting};
@@ -22,6 +23,7 @@ use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
 use crate::escort::{Asking, Escort};
 use crate::question::Allowed;
 use crate::reply::Prepared;
+use crate::session::Owner;
 
 /// A call that is under way, and what it waits for.
 pub(crate) struct Parked {
@@ -32,6 +34,9 @@ pub(crate) struct Parked {
     asking: Asking,
     asked_so_far: usize,
     since: Instant,
+    owner: Owner,
+    /// A call that waits counts as running.
+    _seat: Option<InFlight>,
 }
 
 impl Drop for Parked {
@@ -57,6 +62,7 @@ const MORE_QUESTIONS: Duration = Duration::from_millis(50);
 pub(crate) struct Lot(Mutex<HashMap<Digest, Parked>>);
 
 const MOST_PARKED: usize = 1_000;
+const MOST_PER_PRINCIPAL: usize = 32;
 
 impl Lot {
     /// Takes a call out.
@@ -69,7 +75,8 @@ impl Lot {
         let id = Digest::of(random_hex(32).ok()?.as_bytes());
         let mut calls = lock(&self.0);
         calls.retain(|_, parked| parked.since.elapsed() < LONGEST_PAUSE);
-        if calls.len() >= MOST_PARKED {
+        let own = calls.values().filter(|other| other.owner == parked.owner).count();
+        if calls.len() >= MOST_PARKED || own >= MOST_PER_PRINCIPAL {
             return None;
         }
         calls.insert(id, parked);
@@ -105,6 +112,8 @@ impl Case<'_> {
             asking,
             asked_so_far: 0,
             since: Instant::now(),
+            owner: Owner::of(&self.asked.who),
+            _seat: None,
         };
         self.attend(journey, parked).await
     }
@@ -124,14 +133,8 @@ impl Case<'_> {
                 continue;
             };
             let (_, posed) = parked.open.swap_remove(place);
-            let content = self.gateway.check_answer(Content::Result(raw));
-            let recorded = self.gateway.record_question(self.asked, posed.allowed, &content).await;
-            let content = if recorded {
-                content
-            } else {
-                compose::error_content(-32603, "the gateway cannot record the answer")
-            };
-            posed.reply.send(&content).await;
+            // What was asked is on record; the answer is part of this request.
+            posed.reply.send(&self.gateway.check_answer(Content::Result(raw))).await;
             parked.asking.end();
         }
         if parked.open.is_empty() {
@@ -162,14 +165,16 @@ impl Case<'_> {
                     parked.open.push((key, posed));
                 }
                 () = more => return self.ask_client(journey, parked),
+                () = self.gateway.bell.stopped() => return self.arrive(journey, Err(Failure::Cancelled)).await,
                 () = self.unwanted(None) => return self.arrive(journey, Err(Failure::Cancelled)).await,
             }
         }
     }
 
     /// The open questions, as the answer to this request.
-    fn ask_client(&self, journey: Journey, mut parked: Parked) -> Ended {
+    fn ask_client(&self, mut journey: Journey, mut parked: Parked) -> Ended {
         parked.since = Instant::now();
+        parked._seat = journey.seat.take();
         let questions: Vec<(String, String, Option<Bytes>)> = parked
             .open
             .iter()
@@ -236,6 +241,11 @@ impl Companion for Attendant {
                 .allow_question(&asked, &self.server, method, params, &self.guards);
             match allowed.await {
                 Ok(allowed) if self.asking.begin().is_some() => {
+                    if !self.gateway.record_question(&asked, &allowed, None).await {
+                        self.asking.end();
+                        let refused = compose::error_content(-32603, "the gateway cannot record the question");
+                        return reply.send(&refused).await;
+                    }
                     if self.tell.send(Posed { allowed, reply }).await.is_err() {
                         self.asking.end();
                     }

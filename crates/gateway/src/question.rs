@@ -72,13 +72,14 @@ impl Gateway {
         let answer = tokio::select! {
             answer = tokio::time::timeout(LONGEST_THOUGHT, posed.answer()) => answer.ok().flatten(),
             () = session.ended() => None,
+            () = self.bell.stopped() => None,
         };
         drop(posed);
         let content = match answer {
             Some(content) => self.check_answer(content),
             None => compose::error_content(-32603, "the client did not answer in time"),
         };
-        if self.record_question(asked, allowed, &content).await {
+        if self.record_question(asked, &allowed, Some(&content)).await {
             reply.send(&content).await;
         } else {
             reply
@@ -110,7 +111,25 @@ impl Gateway {
     ) -> Result<Allowed, Content> {
         let params = match params.map(|params| screen(params, guards)).transpose() {
             Ok(params) => params,
-            Err(_) => return Err(compose::error_content(-32602, "the question breaks a guard")),
+            Err(withheld) => {
+                let decision = self.decision(Verdict::Deny, "builtin:guards".into(), withheld.code);
+                let ending = Ending::Refused {
+                    who: asked.who.clone(),
+                    message: MessageFacts {
+                        method,
+                        server_id: Some(server.to_string()),
+                        era: Some(asked.client.era()),
+                        ..MessageFacts::default()
+                    },
+                    decision,
+                };
+                let arrival = Arrival {
+                    receipt_id: ReceiptId::mint(),
+                    ..asked.arrival
+                };
+                let _ = self.ledger.append(&arrival, ending, 0).await;
+                return Err(compose::error_content(-32602, "the question breaks a guard"));
+            }
         };
         self.allow_screened(asked, server, method, params).await
     }
@@ -213,27 +232,29 @@ impl Gateway {
         }
     }
 
-    /// Puts the answered question on record; says whether that could be done.
-    pub(crate) async fn record_question(&self, asked: &Asked, allowed: Allowed, content: &Content) -> bool {
-        let (status, size) = match content {
-            Content::Result(raw) => (Status::Success, raw.len()),
-            Content::Error(raw) => (Status::Error, raw.len()),
+    /// Puts a question on record, with its answer or, where that comes with another request, without;
+    /// says whether that could be done.
+    pub(crate) async fn record_question(&self, asked: &Asked, allowed: &Allowed, content: Option<&Content>) -> bool {
+        let (status, executed, size) = match content {
+            None => (Status::Success, None, 0),
+            Some(Content::Result(raw)) => (Status::Success, Some(true), raw.len()),
+            Some(Content::Error(raw)) => (Status::Error, Some(true), raw.len()),
         };
         let ending = Ending::Called {
             who: asked.who.clone(),
-            message: allowed.facts,
-            decision: allowed.decision,
+            message: allowed.facts.clone(),
+            decision: allowed.decision.clone(),
             credential: credential_facts(None),
             outcome: Outcome {
                 status,
-                executed: Some(true),
+                executed,
                 screening: Vec::new(),
             },
         };
         self.ledger.append(&allowed.arrival, ending, size as u64).await.is_ok()
     }
 
-    fn decision(&self, result: Verdict, policy_id: Arc<str>, code: ReasonCode) -> DecisionFacts {
+    pub(crate) fn decision(&self, result: Verdict, policy_id: Arc<str>, code: ReasonCode) -> DecisionFacts {
         let town = self.town();
         DecisionFacts {
             result,

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mcp::translate::LogLevel;
 use mcp::{Content, Version};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use vocabulary::{ActorType, Digest, Principal, ServerId, random_hex};
+use vocabulary::{ActorType, Digest, Principal, ServerId, ServerScope, random_hex};
 
 use crate::client::Abilities;
 use crate::track::{Opening, Track};
@@ -39,7 +39,7 @@ pub(crate) struct Session {
     last_track: AtomicU64,
     questions: Mutex<HashMap<u64, oneshot::Sender<Content>>>,
     last_question: AtomicU64,
-    ended: Notify,
+    ended: watch::Sender<bool>,
     attended: AtomicBool,
     subscriptions: Mutex<BTreeSet<(ServerId, String)>>,
     listeners: Mutex<HashMap<ServerId, AbortHandle>>,
@@ -51,13 +51,15 @@ const MOST_SUBSCRIPTIONS: usize = 256;
 /// The track of what answers nothing.
 const STANDING: u64 = 0;
 
-/// Who a session belongs to: the same subject and kind of actor, of the same issuer, with the same client.
+/// Who a session belongs to: the same subject and kind of actor, of the same issuer, with the same
+/// client, and with a credential that reaches as far.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     issuer: String,
     sub: String,
     client_id: Option<String>,
     actor_type: ActorType,
+    servers: ServerScope,
 }
 
 impl Owner {
@@ -67,6 +69,7 @@ impl Owner {
             sub: who.sub.clone(),
             client_id: who.client_id.clone(),
             actor_type: who.actor_type,
+            servers: who.servers.clone(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Owner {
             && self.issuer == who.issuer
             && self.client_id == who.client_id
             && self.actor_type == who.actor_type
+            && self.servers == who.servers
     }
 }
 
@@ -113,7 +117,7 @@ impl Sessions {
             last_track: AtomicU64::new(STANDING),
             questions: Mutex::default(),
             last_question: AtomicU64::new(0),
-            ended: Notify::new(),
+            ended: watch::Sender::new(false),
             attended: AtomicBool::new(false),
             subscriptions: Mutex::default(),
             listeners: Mutex::default(),
@@ -130,6 +134,7 @@ impl Sessions {
         let session = sessions.get(&digest)?.clone();
         if !session.is_alive(Instant::now()) {
             sessions.remove(&digest);
+            session.end();
             return None;
         }
         if !session.owner.is(who) {
@@ -145,7 +150,7 @@ impl Sessions {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&session.digest);
-        session.ended.notify_waiters();
+        session.end();
     }
 
     /// Whether a session is still open.
@@ -157,13 +162,19 @@ impl Sessions {
 
 /// Drops what has ended; then the owner's longest unused one. `None` if that was not enough.
 fn make_room(sessions: &mut HashMap<Digest, Arc<Session>>, owner: &Owner, now: Instant) -> Option<()> {
-    sessions.retain(|_, session| session.is_alive(now));
+    sessions.retain(|_, session| {
+        let alive = session.is_alive(now);
+        if !alive {
+            session.end();
+        }
+        alive
+    });
     let own = sessions.iter().filter(|(_, session)| session.owner == *owner);
     let oldest = own
         .min_by_key(|(_, session)| session.last_used())
         .map(|(digest, _)| *digest);
-    if let Some(digest) = oldest {
-        sessions.remove(&digest);
+    if let Some(evicted) = oldest.and_then(|digest| sessions.remove(&digest)) {
+        evicted.end();
     }
     (sessions.len() < MOST_SESSIONS).then_some(())
 }
@@ -181,9 +192,17 @@ impl Session {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Completes when the client ends the session.
+    /// Completes when the session ends, or has ended before.
     pub(crate) async fn ended(&self) {
-        self.ended.notified().await;
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Nothing is heard for it any more.
+    pub(crate) fn end(&self) {
+        self.ended.send_replace(true);
+        for (_, task) in lock(&self.listeners).drain() {
+            task.abort();
+        }
     }
 
     /// The log level the client asked for.
@@ -377,7 +396,7 @@ impl Drop for OpenCall {
 
 #[cfg(test)]
 mod tests {
-    use vocabulary::{Authn, ServerScope};
+    use vocabulary::Authn;
 
     use super::*;
 

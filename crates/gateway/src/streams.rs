@@ -20,7 +20,7 @@ use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
 use crate::client::Client;
 use crate::escort::{Asking, Escort, changed_list};
-use crate::introduce::Offers;
+use crate::introduce::{Offers, usable};
 use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
 use crate::reply::Prepared;
 use crate::route::Route;
@@ -82,7 +82,7 @@ impl Gateway {
         };
         Ended {
             ending,
-            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new()))),
+            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new())).for_a_while()),
         }
     }
 
@@ -122,6 +122,11 @@ impl Gateway {
         let (Some(gateway), Some(session)) = (self.shared(), standing.session().cloned()) else {
             return;
         };
+        // A server that the principal may not use is not even contacted.
+        if !usable(&self.town(), &standing.who, server.id()) {
+            session.stop_listening(server.id());
+            return;
+        }
         let modern = matches!(server.era().await, Ok(mcp::Era::Modern));
         if modern && session.subscribed_to(server.id()).is_empty() {
             session.stop_listening(server.id());
@@ -194,6 +199,9 @@ async fn attend(gateway: Arc<Gateway>, standing: Asked) {
             () = session.ended() => return,
             () = tokio::time::sleep(Duration::from_secs(60)) => {
                 if !gateway.sessions.is_open(&session) {
+                    session.end();
+                    let key = upstream::SessionKey::Client(session.digest);
+                    gateway.town().servers().for_each(|server| server.forget(&key));
                     return;
                 }
                 continue;
@@ -202,6 +210,11 @@ async fn attend(gateway: Arc<Gateway>, standing: Asked) {
         match heard(&gateway, &standing, ring, &mut seen) {
             Heard::Nothing => {}
             Heard::Change(kind) => standing.say(&Passing::own(notification_of(kind), None)).await,
+            Heard::Recheck => {
+                if let Some(track) = session.standing() {
+                    track.let_go().await;
+                }
+            }
             Heard::Stop => {
                 if let Some(track) = session.standing() {
                     track.end().await;
@@ -215,6 +228,7 @@ async fn attend(gateway: Arc<Gateway>, standing: Asked) {
 pub(crate) enum Heard {
     Nothing,
     Change(ListKind),
+    Recheck,
     Stop,
 }
 
@@ -227,6 +241,7 @@ pub(crate) fn heard(
 ) -> Heard {
     match ring {
         Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => Heard::Stop,
+        Ok(Ring::Recheck) => Heard::Recheck,
         Ok(Ring::TownMoved) | Err(broadcast::error::RecvError::Lagged(_)) => {
             let now = gateway.tools_seen(&asked.who, asked.route.server());
             if std::mem::replace(seen, now) == now {
@@ -334,7 +349,8 @@ impl StaleServers {
         loop {
             match self.0.recv().await {
                 Ok(Ring::Changed(server, ListKind::Tools)) => return Some(server),
-                Ok(Ring::Changed(..) | Ring::TownMoved) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Ok(Ring::Changed(..) | Ring::TownMoved | Ring::Recheck)
+                | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => return None,
             }
         }

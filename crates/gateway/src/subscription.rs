@@ -3,16 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use ledger::Ending;
+use ledger::{Arrival, Ending, MessageFacts, Verdict};
+use mcp::method::recordable;
 use mcp::splice::Splice;
 use mcp::{Request, compose, sse};
-use policy::Target;
+use policy::{CallFacts, Decision, Grounds, Target};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 use upstream::{Alone, Aside, Companion, Guest, ListKind, Server, Topics, Waiting};
-use vocabulary::ServerId;
+use vocabulary::json::Value;
+use vocabulary::{Digest, ReceiptId, ServerId};
 
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
@@ -21,7 +24,9 @@ use crate::introduce::Offers;
 use crate::outlet::{BACKLOG, EventBody, Passing};
 use crate::reply::Prepared;
 use crate::streams::{Heard, SUBSCRIBING, heard, notification_of};
+use crate::town::Town;
 
+const LONGEST_SUBSCRIPTION: Duration = Duration::from_secs(15 * 60);
 /// The most resources of one subscription.
 const MOST_URIS: usize = 256;
 
@@ -97,20 +102,14 @@ impl Gateway {
         };
         let mut by_server: BTreeMap<ServerId, Vec<String>> = BTreeMap::new();
         if offers.subscriptions {
-            for uri in listed_uris(wanted) {
-                let owners = match asked.route.server() {
-                    Some(server) => vec![server.clone()],
-                    None => self.owners_of(asked, &town, &uri).await,
-                };
+            let uris = listed_uris(wanted);
+            let owners = match asked.route.server() {
+                Some(server) => vec![vec![server.clone()]; uris.len()],
+                None => self.owners_of(asked, &town, &uris).await,
+            };
+            for (uri, owners) in uris.into_iter().zip(owners) {
                 let [owner] = owners.as_slice() else { continue };
-                let target = Target::Resource {
-                    server: owner.clone(),
-                    uri: uri.as_str().into(),
-                };
-                if town
-                    .policy
-                    .could(&town.policy.caller(&asked.who), "resources/subscribe", &target)
-                {
+                if self.allow_subscription(asked, &town, owner, &uri).await {
                     by_server.entry(owner.clone()).or_default().push(uri.clone());
                     topics.uris.push(uri);
                 }
@@ -119,6 +118,58 @@ impl Gateway {
         let servers = by_server.into_iter();
         let servers = servers.filter_map(|(id, uris)| Some((town.server(&id)?.clone(), uris)));
         (topics, servers.collect())
+    }
+}
+
+impl Gateway {
+    /// Decides one subscription like any other request, and puts it on record.
+    async fn allow_subscription(&self, asked: &Asked, town: &Town, server: &ServerId, uri: &str) -> bool {
+        const ACTION: &str = "resources/subscribe";
+        let caller = town.policy.caller(&asked.who);
+        let target = Target::Resource {
+            server: server.clone(),
+            uri: uri.into(),
+        };
+        let args_hash = Digest::of(uri.as_bytes());
+        let call = CallFacts {
+            arguments: &Value::Object(Vec::new()),
+            args_hash,
+            address: asked.arrival.address,
+        };
+        let message = MessageFacts {
+            method: ACTION.to_owned(),
+            server_id: Some(server.to_string()),
+            tool_name: Some(recordable(uri)),
+            ..asked.facts()
+        };
+        let (verdict, grounds) = match town.policy.resolve_target(&caller, ACTION, &target) {
+            Ok(known) => match town.policy.decide_target(&caller, known, &call) {
+                Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
+                Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
+                Decision::Deny(grounds) => (Verdict::Deny, grounds),
+            },
+            Err(missing) => {
+                let (policy_id, code) = (missing.policy_id, missing.code);
+                (Verdict::Deny, Grounds { policy_id, code })
+            }
+        };
+        let decision = self.decision(verdict, grounds.policy_id, grounds.code);
+        let who = asked.who.clone();
+        let ending = match verdict {
+            Verdict::Allow => Ending::Answered {
+                who,
+                message,
+                decision,
+                catalog: None,
+            },
+            Verdict::Deny | Verdict::RequireApproval => Ending::Refused { who, message, decision },
+        };
+        let arrival = Arrival {
+            receipt_id: ReceiptId::mint(),
+            size_bytes_in: 0,
+            ..asked.arrival
+        };
+        self.ledger.append(&arrival, ending, 0).await.is_ok() && verdict == Verdict::Allow
     }
 }
 
@@ -200,7 +251,8 @@ impl Subscription {
 
     async fn say(&self, method: &str, params: &[u8]) {
         let passing = Passing::adapted(method, params);
-        let _ = self.sender.send(sse::event(None, passing.message())).await;
+        let event = sse::event(None, passing.message());
+        let _ = tokio::time::timeout(SUBSCRIBING, self.sender.send(event)).await;
     }
 
     async fn run(
@@ -210,14 +262,17 @@ impl Subscription {
         mut updates: mpsc::Receiver<upstream::RawNotification>,
     ) {
         let mut seen = gateway.tools_seen(&self.asked.who, self.asked.route.server());
+        // The credential is to be shown again now and then.
+        let mut too_long = std::pin::pin!(tokio::time::sleep(LONGEST_SUBSCRIPTION));
         loop {
             tokio::select! {
                 () = self.sender.closed() => return,
+                () = &mut too_long => return self.end().await,
                 Some(raw) = updates.recv() => self.update(&gateway, raw).await,
                 ring = bell.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
                     Heard::Change(kind) if self.wants(kind) => self.change(kind).await,
                     Heard::Change(_) | Heard::Nothing => {}
-                    Heard::Stop => return self.end().await,
+                    Heard::Stop | Heard::Recheck => return self.end().await,
                 },
             }
         }

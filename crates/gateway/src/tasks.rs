@@ -64,6 +64,10 @@ impl Tasks {
     /// An object that names a server's task, under our id; `None` for a task that is not this owner's.
     pub(crate) fn renamed(&self, object: &Bytes, who: &Principal, server: &ServerId) -> Option<Bytes> {
         let mut splice = Splice::new(object).ok()?;
+        if splice.raw("inputRequests").is_some() {
+            // Questions are put when the client asks for the task, where each is decided.
+            splice.remove("inputRequests");
+        }
         let ours = self.ours(splice.raw("taskId")?, who, server)?;
         splice.replace_or_insert("taskId", compose::literal(&ours));
         Some(splice.finish())
@@ -188,7 +192,7 @@ impl Case<'_> {
             owner: Owner::of(&self.asked.who),
             entry: entry.clone(),
             theirs: theirs.to_vec(),
-            expires: Instant::now() + life.max(SHORTEST_LIFE),
+            expires: Instant::now() + life.clamp(SHORTEST_LIFE, LONGEST_LIFE),
         };
         let ours = self.gateway.tasks.begin(task)?;
         splice.replace_or_insert("taskId", compose::literal(&ours));

@@ -37,7 +37,7 @@ pub(crate) enum Opening {
 const MOST_EVENTS: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
 /// A client that does not read for this long is no longer listening.
-const LONGEST_STALL: Duration = Duration::from_secs(60);
+const LONGEST_STALL: Duration = Duration::from_secs(5);
 /// How long a client is asked to wait before it takes a stream up.
 const RETRY_MS: u64 = 1000;
 
@@ -81,6 +81,11 @@ impl Track {
         state.listener = None;
     }
 
+    /// Whoever listens has to come again.
+    pub(crate) async fn let_go(&self) {
+        self.state.lock().await.listener = None;
+    }
+
     /// Takes the track up behind event `after`: what was kept since, then what comes. Whoever
     /// listened before hears nothing more.
     pub(crate) async fn take_up(&self, after: u64) -> mpsc::Receiver<Bytes> {
@@ -102,9 +107,15 @@ impl Track {
 
 impl State {
     fn keep(&mut self, number: u64, event: Bytes) {
+        if event.len() > MOST_BYTES {
+            // Too large to be kept: whoever comes back later does not get it, and nothing before it.
+            self.kept.clear();
+            self.bytes = 0;
+            return;
+        }
         self.bytes += event.len();
         self.kept.push_back((number, event));
-        while self.kept.len() > MOST_EVENTS || (self.bytes > MOST_BYTES && self.kept.len() > 1) {
+        while self.kept.len() > MOST_EVENTS || self.bytes > MOST_BYTES {
             if let Some((_, dropped)) = self.kept.pop_front() {
                 self.bytes -= dropped.len();
             }

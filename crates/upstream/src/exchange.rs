@@ -91,7 +91,9 @@ impl Exchange<'_> {
             let (last, wait) = (last.to_owned(), retry.map_or(USUAL_RETRY, Duration::from_millis));
             tokio::time::sleep(wait.min(LONGEST_RETRY)).await;
             let credential = self.server.credential.fetch();
-            let response = self.server.link.open_stream(session, &credential, Some(&last)).await?;
+            // The request was taken: whatever becomes of its stream, nobody knows whether it ran.
+            let resumed = self.server.link.open_stream(session, &credential, Some(&last)).await;
+            let response = resumed.map_err(|failure| Failure::Broken(Box::new(failure)))?;
             messages = Messages::of(response, self.server.caps);
         }
         Err(Failure::Broken("the stream ended too often without an answer".into()))

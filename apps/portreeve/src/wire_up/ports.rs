@@ -8,6 +8,7 @@ use control::ports::{
     self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, Reach, RecordName, Reload, ServerView,
     TokenView,
 };
+use gateway::Gateway;
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
 use ledger::Event;
@@ -21,18 +22,18 @@ use super::running::{Running, issued};
 /// Tokens in the store and, where a gateway runs, in its table.
 pub struct StateTokens {
     store: Arc<Store>,
-    live: Option<Arc<TokenTable>>,
+    live: Option<(Arc<TokenTable>, Arc<Gateway>)>,
 }
 
 impl StateTokens {
-    /// Tokens of a state directory; `live` is the table of the gateway that runs on it.
+    /// Tokens of a state directory; `live` is the gateway that runs on it, and its table.
     #[must_use]
-    pub fn new(store: Arc<Store>, live: Option<Arc<TokenTable>>) -> Self {
+    pub fn new(store: Arc<Store>, live: Option<(Arc<TokenTable>, Arc<Gateway>)>) -> Self {
         Self { store, live }
     }
 
     fn publish(&self, row: &TokenRow) {
-        if let (Some(table), Some((digest, token))) = (&self.live, issued(row)) {
+        if let (Some((table, _)), Some((digest, token))) = (&self.live, issued(row)) {
             table.set(digest, token);
         }
     }
@@ -57,6 +58,9 @@ impl ports::Tokens for StateTokens {
             return Ok(ports::Revocation::Unknown);
         };
         self.publish(row);
+        if let Some((_, gateway)) = &self.live {
+            gateway.recheck_streams();
+        }
         Ok(ports::Revocation::Revoked(view(row)))
     }
 
@@ -304,7 +308,8 @@ impl ports::Gateway for Helm {
 
 impl Running {
     pub(super) fn live_tokens(&self) -> StateTokens {
-        StateTokens::new(self.store.clone(), Some(self.tokens.clone()))
+        let live = (self.tokens.clone(), self.gateway().clone());
+        StateTokens::new(self.store.clone(), Some(live))
     }
 
     /// Asks a server at once; `None` if it is not configured.

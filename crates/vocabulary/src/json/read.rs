@@ -328,7 +328,7 @@ pub fn plain_length(bytes: &[u8]) -> usize {
         // character flipped away: that is it). Higher marks may be wrong, the lowest is not.
         let below = |bytes: u64, bound: u8| bytes.wrapping_sub(EACH * u64::from(bound)) & !bytes & TOP;
         let marks =
-            below(word, 0x20) | below(word ^ EACH * u64::from(b'"'), 1) | below(word ^ EACH * u64::from(b'\\'), 1);
+            below(word, 0x20) | below(word ^ (EACH * u64::from(b'"')), 1) | below(word ^ (EACH * u64::from(b'\\')), 1);
         if marks != 0 {
             return length + (marks.trailing_zeros() / 8) as usize;
         }

@@ -84,7 +84,9 @@ pub fn members_of<const N: usize>(
                     return Err(SpanFault::DuplicateKey);
                 }
             }
-            None => drop(scanner.value(1)?),
+            None => {
+                scanner.value(1)?;
+            }
         }
         more = scanner.take(b',');
         if !more {
