@@ -19,6 +19,7 @@ use vocabulary::{Principal, ReasonCode};
 
 use crate::asked::{Asked, Ended};
 use crate::bell::Bell;
+use crate::client::Client;
 use crate::edge::Peer;
 use crate::edge::authenticate::Identified;
 use crate::edge::metadata;
@@ -28,7 +29,7 @@ use crate::parked::Lot;
 use crate::reply::{Answer, Prepared, release_composed};
 use crate::route::Route;
 use crate::seal::Seal;
-use crate::session::Sessions;
+use crate::session::{Session, Sessions};
 use crate::tasks::Tasks;
 use crate::town::Town;
 use crate::unstoppable::Unstoppable;
@@ -133,7 +134,7 @@ impl Gateway {
         let form = mcp::http::answer_form(request.headers());
         let bodiless = request.method() == Verb::HEAD;
         let form = form.unwrap_or(AnswerForm::Json);
-        match self.walk(&mut arrival, route, request, peer, outlet).await {
+        match self.walk(&mut arrival, route, request, (peer, outlet)).await {
             Walked::Acknowledged => Answer::acknowledged(),
             Walked::Ended(ended) if bodiless => {
                 let (ending, reply) = (ended.ending, ended.reply.without_body());
@@ -174,77 +175,59 @@ impl Gateway {
         arrival: &mut Arrival,
         route: Route,
         request: HttpRequest<Incoming>,
-        peer: &Peer,
-        outlet: &Arc<Outlet>,
+        (peer, outlet): (&Peer, &Arc<Outlet>),
     ) -> Walked {
         let (head, body) = request.into_parts();
         let who = match self.identify(&route, &head, peer).await {
             Ok(who) => who.principal().clone(),
             Err(ended) => return Walked::Ended(ended),
         };
-        if !matches!(route, Route::Federated | Route::Server(_)) {
+        let mut letter = Letter {
+            who,
+            route,
+            arrival: *arrival,
+            head,
+            outlet: outlet.clone(),
+        };
+        if !matches!(letter.route, Route::Federated | Route::Server(_)) {
             let message = "there is nothing at this address; use /mcp";
-            return unreadable(&who, &route, StatusCode::NOT_FOUND, message, ReasonCode::DenyMalformed).into();
+            return letter.unreadable(StatusCode::NOT_FOUND, message).into();
         }
-        match head.method {
+        match letter.head.method {
             Verb::POST => {}
-            Verb::GET => {
-                return Box::pin(self.open_stream(*arrival, &who, route, &head, outlet))
-                    .await
-                    .into();
-            }
-            Verb::DELETE => return self.end_session(*arrival, &who, route, &head, outlet).into(),
-            _ => {
-                let status = StatusCode::METHOD_NOT_ALLOWED;
-                return unreadable(&who, &route, status, "use POST", ReasonCode::DenyMalformed).into();
-            }
+            Verb::GET => return Box::pin(self.open_stream(letter)).await.into(),
+            Verb::DELETE => return self.end_session(letter).into(),
+            _ => return letter.unreadable(StatusCode::METHOD_NOT_ALLOWED, "use POST").into(),
         }
-        match self.read(&who, &route, &head, body, arrival).await {
-            Ok(body) => {
-                let letter = Letter {
-                    who,
-                    route,
-                    arrival: *arrival,
-                    head,
-                    outlet: outlet.clone(),
-                };
-                self.open_letter(letter, &body).await
-            }
-            Err(ended) => (*ended).into(),
+        let read = self.read(&mut letter, body).await;
+        *arrival = letter.arrival;
+        match read {
+            Ok(body) => self.open_letter(letter, &body).await,
+            Err(ended) => Walked::Ended(ended),
         }
     }
 
     /// The body, if its head admits reading it.
-    async fn read(
-        &self,
-        who: &Arc<Principal>,
-        route: &Route,
-        head: &Parts,
-        body: Incoming,
-        arrival: &mut Arrival,
-    ) -> Result<Bytes, Box<Ended>> {
-        let refused = |status, message: &str, code| Box::new(unreadable(who, route, status, message, code));
-        if !mcp::http::is_plain_json(&head.headers) {
+    async fn read(&self, letter: &mut Letter, body: Incoming) -> Result<Bytes, Box<Ended>> {
+        if !mcp::http::is_plain_json(&letter.head.headers) {
             let message = "the body must be application/json, not encoded";
-            return Err(refused(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                message,
-                ReasonCode::DenyMalformed,
-            ));
+            return Err(Box::new(letter.unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)));
         }
-        if mcp::http::answer_form(&head.headers).is_none() {
+        if mcp::http::answer_form(&letter.head.headers).is_none() {
             let message = "Accept must admit application/json or text/event-stream";
-            return Err(refused(StatusCode::NOT_ACCEPTABLE, message, ReasonCode::DenyMalformed));
+            return Err(Box::new(letter.unreadable(StatusCode::NOT_ACCEPTABLE, message)));
         }
         let limit = self.town().limits.request_bytes;
-        read_body(body, limit, arrival).await.map_err(|fault| match fault {
+        let read = read_body(body, limit, &mut letter.arrival).await;
+        read.map_err(|fault| match fault {
             BodyFault::TooLarge => {
+                let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, ReasonCode::DenyPayloadTooLarge);
                 let message = "the body is larger than the limit";
-                refused(StatusCode::PAYLOAD_TOO_LARGE, message, ReasonCode::DenyPayloadTooLarge)
+                Box::new(unreadable(&letter.who, &letter.route, status, message, code))
             }
             BodyFault::Unfinished => {
                 let message = "the body did not arrive whole and in time";
-                refused(StatusCode::REQUEST_TIMEOUT, message, ReasonCode::DenyMalformed)
+                Box::new(letter.unreadable(StatusCode::REQUEST_TIMEOUT, message))
             }
         })
     }
@@ -365,14 +348,34 @@ impl Gateway {
 /// The most messages of one batch.
 const LARGEST_BATCH: usize = 100;
 
-/// A body that was read, and all that is known of who sent it.
+/// A request of a known principal, its body not read yet.
 #[derive(Clone)]
-struct Letter {
-    who: Arc<Principal>,
-    route: Route,
-    arrival: Arrival,
-    head: Parts,
-    outlet: Arc<Outlet>,
+pub(crate) struct Letter {
+    pub(crate) who: Arc<Principal>,
+    pub(crate) route: Route,
+    pub(crate) arrival: Arrival,
+    pub(crate) head: Parts,
+    pub(crate) outlet: Arc<Outlet>,
+}
+
+impl Letter {
+    /// Refused by its head alone.
+    pub(crate) fn unreadable(&self, status: StatusCode, message: &str) -> Ended {
+        unreadable(&self.who, &self.route, status, message, ReasonCode::DenyMalformed)
+    }
+
+    /// As a request that carries no message, in this session.
+    pub(crate) fn into_asked(self, session: Arc<Session>) -> Asked {
+        Asked {
+            who: self.who,
+            route: self.route,
+            arrival: self.arrival,
+            method: mcp::Method::Other(String::new()),
+            client: Client::Legacy(session),
+            args: (None, None),
+            outlet: self.outlet,
+        }
+    }
 }
 
 /// Whether the client takes a stream for an answer.

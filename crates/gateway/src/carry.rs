@@ -123,9 +123,9 @@ impl Case<'_> {
 
     /// Tasks of servers with sessions stay within their era.
     fn session_task(&self, request: &Request, era: Era) -> bool {
-        let about_tasks = match request.method() {
-            Method::ToolsCall => request.params().raw("task").is_some(),
-            method => method.as_str().starts_with("tasks/"),
+        let about_tasks = match request.method().as_str() {
+            "tools/call" => request.params().raw("task").is_some(),
+            method => method.starts_with("tasks/"),
         };
         about_tasks && era == Era::Legacy && self.asked.client.era() == ClientEra::Legacy
     }
@@ -231,8 +231,7 @@ impl Case<'_> {
             journey.facts,
             decision,
             Some(source.credential()),
-            (status, Some(true)),
-            reply,
+            (status, Some(true), reply),
         )
     }
 

@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
             sentence(code),
             DecisionNote::allowed(code),
         );
-        self.ended_called(facts, decision, credential, (status, failure.executed()), reply)
+        self.ended_called(facts, decision, credential, (status, failure.executed(), reply))
     }
 
     /// Taken to a server, with what came of it.
@@ -138,8 +138,7 @@ impl<'a> Case<'a> {
         message: MessageFacts,
         decision: DecisionFacts,
         credential: Option<&CredentialSource>,
-        (status, executed): (Status, Option<bool>),
-        reply: Prepared,
+        (status, executed, reply): (Status, Option<bool>, Prepared),
     ) -> Ended {
         let outcome = Outcome {
             status,

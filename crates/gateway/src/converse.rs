@@ -6,18 +6,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
-use ledger::{Arrival, Ending, Era, MessageFacts, Verdict};
+use ledger::{Ending, Era, MessageFacts, Verdict};
 use mcp::http::SESSION_ID;
 use mcp::translate::LogLevel;
 use mcp::{Method, Notification, Request, Response, Version};
 use vocabulary::{Principal, ReasonCode};
 
-use crate::answer::{Gateway, Walked, unreadable};
+use crate::answer::{Gateway, Letter, Walked, unreadable};
 use crate::asked::{Asked, Ended, builtin};
 use crate::client::{Abilities, Client};
 use crate::introduce;
 use crate::modern::{is_modern, names_no_session_version};
-use crate::outlet::Outlet;
 use crate::reply::Prepared;
 use crate::route::Route;
 use crate::session::Session;
@@ -177,42 +176,20 @@ impl Gateway {
     }
 
     /// `DELETE` with a session id ends that session.
-    pub(crate) fn end_session(
-        &self,
-        arrival: Arrival,
-        who: &Arc<Principal>,
-        route: Route,
-        head: &Parts,
-        outlet: &Arc<Outlet>,
-    ) -> Ended {
-        let session = match self.session_of(who, head) {
+    pub(crate) fn end_session(&self, letter: Letter) -> Ended {
+        let session = match self.session_of(&letter.who, &letter.head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
                 let message = "DELETE ends a session and needs its id";
-                return unreadable(
-                    who,
-                    &route,
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    message,
-                    ReasonCode::DenyMalformed,
-                );
+                return letter.unreadable(StatusCode::METHOD_NOT_ALLOWED, message);
             }
-            Err((status, message)) => return unreadable(who, &route, status, message, ReasonCode::DenyMalformed),
+            Err((status, message)) => return letter.unreadable(status, message),
         };
         self.sessions.close(&session);
         let town = self.town();
         let key = upstream::SessionKey::Client(session.digest);
         town.servers().for_each(|server| server.forget(&key));
-        let method = Method::Other(String::new());
-        let asked = Asked {
-            who: who.clone(),
-            route,
-            arrival,
-            method,
-            client: Client::Legacy(session),
-            args: (None, None),
-            outlet: outlet.clone(),
-        };
+        let asked = letter.into_asked(session);
         let (who, message, decision) = (asked.who.clone(), asked.facts(), asked.answered_here(&town));
         Ended {
             ending: Ending::Answered {

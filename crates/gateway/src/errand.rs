@@ -79,19 +79,19 @@ impl Case<'_> {
             target,
             replaced: Vec::new(),
         };
-        match request.method() {
-            Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
+        match request.method().as_str() {
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
                 let uri = self.text(request, "uri")?;
                 let server = self.owner_of(&uri).await?;
                 let uri = uri.into();
                 Ok(plain(Target::Resource { server, uri }))
             }
-            Method::PromptsGet => {
+            "prompts/get" => {
                 let name = self.text(request, "name")?;
                 Ok(plain(self.prompt_named(&name)?))
             }
-            Method::Complete => self.recognise_reference(request).await,
-            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
+            "completion/complete" => self.recognise_reference(request).await,
+            "tasks/get" | "tasks/update" | "tasks/cancel" | "tasks/result" => {
                 let (entry, theirs) = self.recognise_task(request)?;
                 Ok(Errand {
                     target: Target::Tool(entry),
@@ -209,10 +209,10 @@ impl Case<'_> {
         );
         let decision = self.verdict(Verdict::Deny, policy_id, vec![code]);
         let modern = matches!(self.asked.client, Client::Modern(_));
-        let (kind, number) = match self.asked.method {
-            Method::PromptsGet => ("prompt", -32602),
-            Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe if !modern => ("resource", -32002),
-            Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => ("resource", -32602),
+        let (kind, number) = match self.asked.method.as_str() {
+            "prompts/get" => ("prompt", -32602),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" if !modern => ("resource", -32002),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => ("resource", -32602),
             _ => ("reference", -32602),
         };
         let beside = if kind == "resource" {

@@ -44,7 +44,7 @@ impl Gateway {
             match listed {
                 Ok(listed) => {
                     gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
-                    let entries = self.admitted(asked, town, server.id(), kind, listed);
+                    let entries = self.admitted(asked, town, (server.id(), kind), listed);
                     gathered.entries.extend(entries);
                 }
                 Err(failure) => {
@@ -139,7 +139,13 @@ impl Gateway {
     }
 
     /// The entries that cross the chokepoint, that the client may use, under the route's names.
-    fn admitted(&self, asked: &Asked, town: &Town, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<Bytes> {
+    fn admitted(
+        &self,
+        asked: &Asked,
+        town: &Town,
+        (server, kind): (&ServerId, ListKind),
+        listed: Listed,
+    ) -> Vec<Bytes> {
         let caller = town.policy.caller(&asked.who);
         let guards: Guards = town.limits.result;
         let mut admitted = Vec::new();

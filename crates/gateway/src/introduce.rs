@@ -65,13 +65,13 @@ impl Offers {
 
     /// Whether a method is one of what is offered.
     pub(crate) fn include(self, method: &Method) -> bool {
-        match method {
-            Method::ResourcesRead => self.resources,
-            Method::Subscribe | Method::Unsubscribe => self.subscriptions,
-            Method::PromptsGet => self.prompts,
-            Method::Complete => self.completions,
-            Method::TasksGet | Method::TasksCancel => self.tasks || self.session_tasks,
-            Method::TasksResult | Method::TasksList => self.session_tasks,
+        match method.as_str() {
+            "resources/read" => self.resources,
+            "resources/subscribe" | "resources/unsubscribe" => self.subscriptions,
+            "prompts/get" => self.prompts,
+            "completion/complete" => self.completions,
+            "tasks/get" | "tasks/cancel" => self.tasks || self.session_tasks,
+            "tasks/result" | "tasks/list" => self.session_tasks,
             _ => true,
         }
     }

@@ -34,7 +34,9 @@ impl Gateway {
                 let catalogue = shown.catalogue();
                 self.show(asked, request, &town, &catalogue)
             }
-            kind => Box::pin(self.list_live(asked, request, &town, kind)).await,
+            kind @ (ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tasks) => {
+                Box::pin(self.list_live(asked, request, &town, kind)).await
+            }
         }
     }
 
@@ -147,11 +149,11 @@ impl Gateway {
 }
 
 fn kind_of(method: &Method) -> ListKind {
-    match method {
-        Method::PromptsList => ListKind::Prompts,
-        Method::ResourcesList => ListKind::Resources,
-        Method::TemplatesList => ListKind::Templates,
-        Method::TasksList => ListKind::Tasks,
+    match method.as_str() {
+        "prompts/list" => ListKind::Prompts,
+        "resources/list" => ListKind::Resources,
+        "resources/templates/list" => ListKind::Templates,
+        "tasks/list" => ListKind::Tasks,
         _ => ListKind::Tools,
     }
 }

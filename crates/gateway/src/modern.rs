@@ -124,10 +124,10 @@ impl Gateway {
 
 /// What `Mcp-Name` must repeat.
 fn mirrored_name(request: &Request) -> Option<String> {
-    let member = match request.method() {
-        Method::ToolsCall | Method::PromptsGet => "name",
-        Method::ResourcesRead => "uri",
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => "taskId",
+    let member = match request.method().as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
     Some(request.params().text(member).unwrap_or_default().into_owned())

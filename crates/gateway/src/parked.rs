@@ -199,8 +199,7 @@ impl Case<'_> {
             journey.facts,
             journey.decision,
             Some(source),
-            (Status::Success, None),
-            reply,
+            (Status::Success, None, reply),
         )
     }
 }
@@ -238,7 +237,7 @@ impl Companion for Attendant {
             let (method, params, reply) = question.split();
             let allowed = self
                 .gateway
-                .allow_question(&asked, &self.server, method, params, &self.guards);
+                .allow_question(&asked, &self.server, (method, params), &self.guards);
             match allowed.await {
                 Ok(allowed) if self.asking.begin().is_some() => {
                     if !self.gateway.record_question(&asked, &allowed, None).await {

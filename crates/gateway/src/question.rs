@@ -45,7 +45,7 @@ impl Gateway {
     pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: Question) {
         let (method, params, reply) = question.split();
         let allowed = self
-            .allow_question(escort.asked, escort.server, method, params, &escort.guards)
+            .allow_question(escort.asked, escort.server, (method, params), &escort.guards)
             .await;
         let allowed = match allowed {
             Ok(allowed) => allowed,
@@ -105,8 +105,7 @@ impl Gateway {
         &self,
         asked: &Asked,
         server: &ServerId,
-        method: String,
-        params: Option<RawParams>,
+        (method, params): (String, Option<RawParams>),
         guards: &Guards,
     ) -> Result<Allowed, Content> {
         let params = match params.map(|params| screen(params, guards)).transpose() {
@@ -143,7 +142,6 @@ impl Gateway {
         params: Option<ScreenedResult>,
     ) -> Result<Allowed, Content> {
         let raw = params.as_ref().map(|params| params.bytes().as_ref());
-        let args_hash = Digest::of(raw.unwrap_or_default());
         let facts = MessageFacts {
             method: method.clone(),
             server_id: Some(server.to_string()),
@@ -157,7 +155,7 @@ impl Gateway {
             began: std::time::Instant::now(),
             ..asked.arrival
         };
-        let decided = self.decide_question(asked, server, &method, raw, args_hash);
+        let decided = self.decide_question(asked, server, &method, raw);
         match decided {
             Ok((permit, decision)) => Ok(Allowed {
                 method,
@@ -186,7 +184,6 @@ impl Gateway {
         server: &ServerId,
         method: &str,
         params: Option<&[u8]>,
-        args_hash: Digest,
     ) -> Result<(Permit, DecisionFacts), Unasked> {
         let none = Capabilities::default();
         let declared = asked.client.abilities().map_or(&none, |abilities| abilities.declared());
@@ -221,7 +218,7 @@ impl Gateway {
             })?;
         let facts = CallFacts {
             arguments: &Value::Object(Vec::new()),
-            args_hash,
+            args_hash: Digest::of(params.unwrap_or_default()),
             address: asked.arrival.address,
         };
         match town.policy.decide_target(&caller, known, &facts) {

@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::request::Parts;
-use ledger::{Arrival, Ending};
-use mcp::Method;
+use ledger::Ending;
 use mcp::http::LAST_EVENT_ID;
 use screening::result::ScreenedResult;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 use upstream::{Alone, Aside, Companion, Failure, Guest, ListKind, Server, Topics, Waiting};
-use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+use vocabulary::{Digest, ServerId};
 
-use crate::answer::{Gateway, unreadable};
+use crate::answer::{Gateway, Letter};
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
-use crate::client::Client;
 use crate::escort::{Asking, Escort, changed_list};
 use crate::introduce::{Offers, usable};
 use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
@@ -34,48 +31,30 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 
 impl Gateway {
     /// `GET` in a session: takes up a stream that broke, or opens the standing one.
-    pub(crate) async fn open_stream(
-        &self,
-        arrival: Arrival,
-        who: &Arc<Principal>,
-        route: Route,
-        head: &Parts,
-        outlet: &Arc<Outlet>,
-    ) -> Ended {
-        let refused = |status, message| unreadable(who, &route, status, message, ReasonCode::DenyMalformed);
-        let session = match self.session_of(who, head) {
+    pub(crate) async fn open_stream(&self, letter: Letter) -> Ended {
+        let session = match self.session_of(&letter.who, &letter.head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
                 let message = "GET opens a stream of a session and needs its id";
-                return refused(StatusCode::METHOD_NOT_ALLOWED, message);
+                return letter.unreadable(StatusCode::METHOD_NOT_ALLOWED, message);
             }
-            Err((status, message)) => return refused(status, message),
+            Err((status, message)) => return letter.unreadable(status, message),
         };
-        if !outlet.takes_streams() {
-            return refused(StatusCode::NOT_ACCEPTABLE, "Accept must admit text/event-stream");
+        if !letter.outlet.takes_streams() {
+            return letter.unreadable(StatusCode::NOT_ACCEPTABLE, "Accept must admit text/event-stream");
         }
-        let last = head
-            .headers
-            .get(LAST_EVENT_ID)
-            .map(|id| id.to_str().ok().and_then(parse_event_id));
+        let last = letter.head.headers.get(LAST_EVENT_ID);
+        let last = last.map(|id| id.to_str().ok().and_then(parse_event_id));
         let receiver = match last {
             Some(last) => match last.and_then(|(track, event)| Some((session.track(track)?, event))) {
                 Some((track, event)) => track.take_up(event).await,
-                None => return refused(StatusCode::NOT_FOUND, "there is no such stream to take up"),
+                None => return letter.unreadable(StatusCode::NOT_FOUND, "there is no such stream to take up"),
             },
-            None => self.stand_by(who, &route, arrival, &session).await,
+            None => self.stand_by(&letter, &session).await,
         };
-        let asked = Asked {
-            who: who.clone(),
-            route,
-            arrival,
-            method: Method::Other(String::new()),
-            client: Client::Legacy(session),
-            args: (None, None),
-            outlet: outlet.clone(),
-        };
+        let asked = letter.into_asked(session);
         let ending = Ending::Answered {
-            who: who.clone(),
+            who: asked.who.clone(),
             message: asked.facts(),
             decision: asked.answered_here(&self.town()),
             catalog: None,
@@ -86,31 +65,20 @@ impl Gateway {
         }
     }
 
-    async fn stand_by(
-        &self,
-        who: &Arc<Principal>,
-        route: &Route,
-        arrival: Arrival,
-        session: &Arc<Session>,
-    ) -> mpsc::Receiver<Bytes> {
+    async fn stand_by(&self, letter: &Letter, session: &Arc<Session>) -> mpsc::Receiver<Bytes> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         let Some(track) = session.stand_by(sender).await else {
             return receiver;
         };
         let standing = Asked {
-            who: who.clone(),
-            route: route.clone(),
-            arrival,
-            method: Method::Other(String::new()),
-            client: Client::Legacy(session.clone()),
-            args: (None, None),
             outlet: Outlet::on_track(track),
+            ..letter.clone().into_asked(session.clone())
         };
         if session.attend_once() {
             if let Some(gateway) = self.shared() {
                 tokio::spawn(attend(gateway, standing.clone()));
             }
-            if let Some(server) = route.server().and_then(|id| self.town().server(id).cloned()) {
+            if let Some(server) = letter.route.server().and_then(|id| self.town().server(id).cloned()) {
                 self.listen_for(&standing, &server).await;
             }
         }

@@ -18,9 +18,9 @@ impl Case<'_> {
         let (Some(session), Target::Resource { server, uri }) = (self.asked.session(), &journey.target) else {
             return;
         };
-        match request.method() {
-            Method::Subscribe if session.subscribe(server, uri) => {}
-            Method::Unsubscribe => session.unsubscribe(server, uri),
+        match request.method().as_str() {
+            "resources/subscribe" if session.subscribe(server, uri) => {}
+            "resources/unsubscribe" => session.unsubscribe(server, uri),
             _ => return,
         }
         if let Some(standing) = self.standing() {
@@ -37,8 +37,7 @@ impl Case<'_> {
             journey.facts,
             journey.decision,
             Some(source),
-            (Status::Success, Some(true)),
-            reply,
+            (Status::Success, Some(true), reply),
         )
     }
 

@@ -210,7 +210,7 @@ impl Companion for UpdateEar {
                 Aside::Notification(raw) if raw.method() == "notifications/resources/updated" => {
                     let _ = self.0.send(raw).await;
                 }
-                other => Alone.hear(other).await,
+                other @ (Aside::Notification(_) | Aside::Question(_)) => Alone.hear(other).await,
             }
         })
     }

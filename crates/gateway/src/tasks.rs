@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ledger::{Era, Status};
 use mcp::mrtr::InputRequired;
 use mcp::splice::Splice;
-use mcp::{Method, Request, compose};
+use mcp::{Request, compose};
 use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
 use vocabulary::{Principal, ReasonCode, ServerId, random_hex};
@@ -157,9 +157,9 @@ impl Case<'_> {
         } else {
             Status::Success
         };
-        let adapted = match request.method() {
-            Method::ToolsCall => self.renamed_creation(journey, result.bytes()),
-            Method::TasksResult => related(result.bytes(), &journey.task),
+        let adapted = match request.method().as_str() {
+            "tools/call" => self.renamed_creation(journey, result.bytes()),
+            "tasks/result" => related(result.bytes(), &journey.task),
             _ => named(result.bytes(), &journey.task),
         };
         match adapted {

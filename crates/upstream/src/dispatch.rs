@@ -180,12 +180,15 @@ pub fn embark(permit: Permit, departure: Departure<'_>) -> Result<Flight, Failur
     })
 }
 
+/// Names and raw values.
+type RawMembers<'a> = Vec<(&'a str, Cow<'a, [u8]>)>;
+
 /// The members of `params`: what the permit is for, then what was checked, then the rest.
 fn members<'a>(
     spent: &'a SpentPermit,
     checked: &'a dyn Checked,
-    extras: Vec<(&'a str, Cow<'a, [u8]>)>,
-) -> (Option<String>, Vec<(&'a str, Cow<'a, [u8]>)>) {
+    extras: RawMembers<'a>,
+) -> (Option<String>, RawMembers<'a>) {
     let anchor = match (spent.action(), spent.target()) {
         ("tools/call", Target::Tool(entry)) => Some(("name", entry.id.name.as_str())),
         ("prompts/get", Target::Prompt { name, .. }) => Some(("name", &**name)),

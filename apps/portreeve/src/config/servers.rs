@@ -180,9 +180,10 @@ fn extension_method(entry: &Entry<'_>) -> Result<String, Complaint> {
     if !plain || !name.contains('/') {
         return Err(Complaint::new("is not the name of a method").hint("write a name like `vendor/method`"));
     }
-    match mcp::Method::parse(name) {
-        mcp::Method::Other(name) if !name.starts_with("notifications/") => Ok(name),
-        _ => Err(Complaint::new("names a method of MCP itself").hint("leave it out: it is spoken already")),
+    if matches!(mcp::Method::parse(name), mcp::Method::Other(_)) && !name.starts_with("notifications/") {
+        Ok(name.to_owned())
+    } else {
+        Err(Complaint::new("names a method of MCP itself").hint("leave it out: it is spoken already"))
     }
 }
 
