@@ -7,9 +7,10 @@ mod fixture;
 mod shim;
 mod tour;
 
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -122,7 +123,7 @@ impl Scene {
         if !are_installed(&[programs, &[&server]].concat()) {
             return None;
         }
-        let (issuer, everything) = (Issuer::start().await, Everything::start(&server).await);
+        let (issuer, everything) = (Issuer::start().await, Everything::start(&server));
         let setup = Setup::new().issuer(&issuer).unset("listen.tls").policy(POLICY);
         let setup = setup.set(
             "servers.everything",
@@ -147,7 +148,9 @@ impl Scene {
         client
             .env("SSL_CERT_FILE", authority)
             .env("NODE_EXTRA_CA_CERTS", authority);
-        serde_json::from_str(&Finished::of(client).success()).unwrap()
+        let finished = Finished::of(client);
+        assert_eq!(finished.code, Some(0), "{finished:#?}\n{}", self.gateway.logs());
+        serde_json::from_str(&finished.stdout).unwrap()
     }
 
     /// A JWT and an agent token, each on the route of all servers and on that of one.
@@ -176,31 +179,34 @@ struct Everything {
 }
 
 impl Everything {
-    async fn start(server: &Path) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+    /// Starts it on a port that was free a moment ago; somebody else may take it before it does.
+    fn start(server: &Path) -> Self {
+        (0..5)
+            .find_map(|_| Self::try_start(server))
+            .expect("server-everything listens")
+    }
+
+    fn try_start(server: &Path) -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
         let mut node = command(node());
         node.arg(server)
             .arg("streamableHttp")
             .env("PORT", port.to_string())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = node.spawn().unwrap();
-        let began = Instant::now();
-        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "server-everything does not listen"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Self {
+            .stderr(Stdio::piped());
+        let mut child = node.spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let everything = Self {
             url: format!("http://127.0.0.1:{port}/mcp"),
             child,
-        }
+        };
+        stderr.find(|line| line.contains("listening on port"))?;
+        std::thread::spawn(move || stderr.for_each(drop));
+        Some(everything)
     }
 }
 

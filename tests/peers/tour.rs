@@ -24,7 +24,7 @@ async fn every_client_sees_the_same_of_a_modern_server() {
 async fn every_client_sees_the_same_of_the_reference_server_and_hears_its_progress_at_once() {
     let server = modules().join("@modelcontextprotocol/server-everything/dist/index.js");
     let Some(clients) = clients(&[&server]) else { return };
-    let everything = Everything::start(&server).await;
+    let everything = Everything::start(&server);
     let server = json!({"url": everything.url, "trust": "internal"});
     let gateway = Setup::new().set("servers.everything", server).start().await;
     let token = token(&gateway);

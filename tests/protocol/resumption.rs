@@ -120,3 +120,44 @@ async fn a_stream_the_server_closes_is_taken_up_there() {
     harbour.gateway.receipt_of(&answer);
     harbour.serves_others("read").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_stream_cannot_be_taken_up_is_not_sent_again() {
+    // The server took the call, closed its stream, and forgot the session before we came back: it may have run.
+    let harbour = Harbour::with(Speaks::Legacy, &["poll", "read"], |setup| setup).await;
+    let opening = Beat::Raw("id: server-event-1\nretry: 1500\ndata:\n\n".to_owned());
+    harbour.peer.always("poll", Turn::Stream(vec![opening]));
+    let ann = harbour.agent("ann").await;
+    let (answer, ()) = tokio::join!(ann.call("poll", json!({})), async {
+        crate::support::eventually("the call is under way", 5, async || {
+            !harbour.peer.asked("tools/call").is_empty()
+        })
+        .await;
+        harbour.peer.forget_sessions();
+    });
+    assert_eq!(answer.error_code(), -32603, "{}", answer.text());
+    assert_eq!(harbour.peer.asked("tools/call").len(), 1, "nothing is sent twice");
+    let receipt = harbour.gateway.receipt_named_by(&answer);
+    assert!(receipt["outcome"]["executed"].is_null(), "{receipt}");
+    harbour.serves_others("read").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_a_server_is_not_opened_for_who_may_not_use_it() {
+    // R105, R108
+    let policy = r#"permit (principal == User::"ann", action, resource);"#;
+    let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup.policy(policy)).await;
+    let log = json!({"level": "error", "data": "not for Bob"});
+    harbour
+        .peer
+        .on_own_stream(vec![Beat::notify("notifications/message", &log), Beat::Hold]);
+    let opened = || harbour.peer.asked("initialize").len();
+    let before = opened();
+    let mut of_bob = harbour.agent("bob").await.listen(None).await;
+    assert!(of_bob.is_stream());
+    assert!(of_bob.is_silent_for(Duration::from_millis(800)).await);
+    assert_eq!(opened(), before, "the server is not even contacted");
+    let mut of_ann = harbour.agent("ann").await.listen(None).await;
+    let heard = of_ann.until("notifications/message").await;
+    assert_eq!(heard["params"]["data"], "not for Bob");
+}

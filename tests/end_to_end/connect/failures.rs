@@ -72,13 +72,13 @@ async fn refusals_by_status_become_errors_with_the_requests_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_does_not_come_is_given_up_after_a_while() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    // Bound and not listening: nobody answers there, and nobody else can take it meanwhile.
+    let reserved = tokio::net::TcpSocket::new_v4().unwrap();
+    reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = reserved.local_addr().unwrap();
     let mut command = Front::command();
     command
-        .env("PORTREEVE_URL", format!("http://{free}/mcp"))
+        .env("PORTREEVE_URL", format!("http://{nobody}/mcp"))
         .env("PORTREEVE_TOKEN", "secret");
     let mut front = Front::start(&mut command);
     let began = Instant::now();
