@@ -19,12 +19,16 @@ use crate::{Plan, cpu, sample};
 
 /// The whole call with a 1 KB result, as a multiple of `bare`.
 const MOST_TIMES_BARE: f64 = 2.5;
+/// The whole call with a 100 KB result, as a multiple of `split`.
+const MOST_TIMES_SPLIT: f64 = 1.3;
 /// From the start of the process to the first answered call.
 const SLOWEST_START_MS: f64 = 300.0;
 /// The gateway indexes its ledger once a second; that work counts too.
 const INDEXED_WITHIN_MS: u64 = 1_300;
 /// The load the first target speaks of.
 const SMALL_CALLS: &str = "1 KB result";
+/// The load the second target speaks of.
+const LARGE_CALLS: &str = "100 KB result";
 /// The load whose cost is dominated by waking up: information only.
 const ONE_AT_A_TIME: &str = "1 KB result, one call at a time";
 /// A call may grow dearer by a tenth before it counts as a regression.
@@ -150,7 +154,7 @@ fn loads_of(plan: &Plan) -> [(&'static str, Load); 3] {
         calls: calls / 4,
         ..small
     };
-    [(SMALL_CALLS, small), ("100 KB result", large), (ONE_AT_A_TIME, alone)]
+    [(SMALL_CALLS, small), (LARGE_CALLS, large), (ONE_AT_A_TIME, alone)]
 }
 
 fn program(plan: &Plan) -> Result<PathBuf> {
@@ -244,7 +248,23 @@ fn missed(run: &Run) -> impl Iterator<Item = String> {
         let took = time.median_ms;
         format!("state directory {state_directory}: {took:.0} ms to the first answer, the most is {SLOWEST_START_MS}")
     });
-    dear.chain(slow)
+    dear.chain(slow).chain(heavy(run))
+}
+
+/// Large results that cost too much more than splitting their envelope.
+fn heavy(run: &Run) -> impl Iterator<Item = String> {
+    let large = run.loads.iter().filter(|table| table.load == LARGE_CALLS);
+    large.flat_map(|table| {
+        let split = table.targets.iter().find(|row| row.target == "split");
+        let split = split.map_or(f64::INFINITY, |row| row.cpu_us_per_call);
+        let rows = table.targets.iter().filter(|row| row.is_gateway());
+        let ratios = rows.map(move |row| (&row.target, row.cpu_us_per_call / split));
+        ratios
+            .filter(|(_, ratio)| *ratio > MOST_TIMES_SPLIT)
+            .map(|(target, ratio)| {
+                format!("{target}: a call with 100 KB costs {ratio:.2} x split, the most is {MOST_TIMES_SPLIT}")
+            })
+    })
 }
 
 /// What has become dearer since the figures were kept, as a ratio to `bare` of its own run.

@@ -86,6 +86,13 @@ pub struct Listed {
 /// # Errors
 /// When it cannot be reached, speaks nonsense, or its list does not end.
 pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
+    // All pages together get the time of one answer.
+    tokio::time::timeout(server.caps.timeout, walk(server, guest, kind))
+        .await
+        .map_err(|_| Failure::TimedOut)?
+}
+
+async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
     let guest = server.admitted(guest);
     match server.era().await? {
         Era::Modern => {

@@ -14,6 +14,7 @@ use super::plan;
 use super::running::{Running, ServerLine};
 
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(5 * 60);
+const BREATHER: Duration = Duration::from_millis(150);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
@@ -74,7 +75,10 @@ impl Running {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = line.bell.notified() => {}
+                () = line.bell.notified() => {
+                    // A server that keeps saying that its lists changed is asked once for many.
+                    tokio::time::sleep(BREATHER).await;
+                }
             }
         }
     }
