@@ -6,10 +6,6 @@ use http::{HeaderMap, HeaderName, header};
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// `MCP-Protocol-Version`
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// `Mcp-Method`
-pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// `Mcp-Name`
-pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Last-Event-ID`
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The media type of a single message.

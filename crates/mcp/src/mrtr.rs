@@ -240,39 +240,6 @@ pub fn compose_input_responses(responses: &[(String, Bytes)]) -> Vec<u8> {
     out
 }
 
-/// A request from server to client, as the legacy era has it.
-#[must_use]
-pub fn compose_request(id_raw: &[u8], method: &str, params: Option<&[u8]>) -> Bytes {
-    let mut out = envelope(id_raw, b",\"method\":");
-    method_and_params(method, params, &mut out);
-    out.push(b'}');
-    out.into()
-}
-
-/// The answer to such a request.
-#[must_use]
-pub fn compose_response_result(id_raw: &[u8], result_raw: &[u8]) -> Bytes {
-    let mut out = envelope(id_raw, b",\"result\":");
-    out.extend_from_slice(result_raw);
-    out.push(b'}');
-    out.into()
-}
-
-/// The refusal of such a request.
-#[must_use]
-pub fn compose_response_error(id_raw: &[u8], code: i32, message: &str) -> Bytes {
-    let mut out = envelope(id_raw, b",\"error\":{\"code\":");
-    out.extend_from_slice(code.to_string().as_bytes());
-    out.extend_from_slice(b",\"message\":");
-    compose::string(message, &mut out);
-    out.extend_from_slice(b"}}");
-    out.into()
-}
-
-fn envelope(id_raw: &[u8], next: &[u8]) -> Vec<u8> {
-    [b"{\"jsonrpc\":\"2.0\",\"id\":", id_raw, next].concat()
-}
-
 fn method_and_params(method: &str, params: Option<&[u8]>, out: &mut Vec<u8>) {
     compose::string(method, out);
     if let Some(params) = params {

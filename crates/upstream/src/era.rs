@@ -135,7 +135,7 @@ pub(crate) fn plain_headers(method: &str) -> HeaderMap {
         HeaderValue::from_static(Version::MODERN.as_str()),
     );
     if let Ok(method) = HeaderValue::from_str(method) {
-        headers.insert(mcp::http::METHOD, method);
+        headers.insert(mcp::headers::METHOD, method);
     }
     headers
 }

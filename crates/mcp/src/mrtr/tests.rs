@@ -155,26 +155,6 @@ fn answers_are_an_object_without_duplicates() {
 }
 
 #[test]
-fn legacy_messages_hold_their_parts_byte_for_byte() {
-    assert_eq!(
-        compose_request(b"\"p-1\"", "roots/list", None),
-        r#"{"jsonrpc":"2.0","id":"p-1","method":"roots/list"}"#
-    );
-    assert_eq!(
-        compose_request(b"7", "elicitation/create", Some(b"{ \"n\":1e2}")),
-        r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{ "n":1e2}}"#
-    );
-    assert_eq!(
-        compose_response_result(b"1.5", b"{ }"),
-        r#"{"jsonrpc":"2.0","id":1.5,"result":{ }}"#
-    );
-    assert_eq!(
-        compose_response_error(b"1", -32601, "not \"here\""),
-        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"not \"here\""}}"#
-    );
-}
-
-#[test]
 fn methods_are_recognised_as_they_are_spelled() {
     for method in [InputMethod::CreateMessage, InputMethod::Elicit, InputMethod::ListRoots] {
         assert_eq!(InputMethod::parse(method.as_str()), Some(method));
