@@ -151,13 +151,15 @@ async fn a_stream_of_a_server_is_not_opened_for_who_may_not_use_it() {
     harbour
         .peer
         .on_own_stream(vec![Beat::notify("notifications/message", &log), Beat::Hold]);
+    // Ann's session waits for the first discovery, which is not Bob's doing.
+    let ann = harbour.agent("ann").await;
     let opened = || harbour.peer.asked("initialize").len();
     let before = opened();
     let mut of_bob = harbour.agent("bob").await.listen(None).await;
     assert!(of_bob.is_stream());
     assert!(of_bob.is_silent_for(Duration::from_millis(800)).await);
     assert_eq!(opened(), before, "the server is not even contacted");
-    let mut of_ann = harbour.agent("ann").await.listen(None).await;
+    let mut of_ann = ann.listen(None).await;
     let heard = of_ann.until("notifications/message").await;
     assert_eq!(heard["params"]["data"], "not for Bob");
 }
