@@ -7,7 +7,7 @@ use ledger::{MessageFacts, Verdict};
 use mcp::method::recordable;
 use mcp::translate::ResultKind;
 use mcp::{Method, Request};
-use policy::{CallFacts, Decision, Grounds, KnownTool, NotKnown};
+use policy::{CallFacts, KnownTool, NotKnown};
 use screening::arguments::CheckedArguments;
 use vocabulary::ReasonCode;
 
@@ -159,8 +159,7 @@ impl Case<'_> {
         let limits = &self.town.limits.arguments;
         let beside = request.params().members().filter(|(name, _)| *name != "arguments");
         let mut beside = beside.chain(request.params().meta_members());
-        let within = |raw| screening::arguments::check_params(Some(raw), limits).is_ok();
-        if beside.all(|(_, raw)| within(raw)) {
+        if beside.all(|(_, raw)| screening::arguments::is_within(raw, limits)) {
             Ok(())
         } else {
             Err(self.malformed(
@@ -184,15 +183,8 @@ impl Case<'_> {
             args_hash: arguments.digest(),
             address: self.asked.arrival.address,
         };
-        match self.town.policy.decide(&self.caller, known, &call) {
-            Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
-                permit,
-                facts: self.verdict(Verdict::Allow, policy_id, vec![code]),
-                seat,
-            }),
-            Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
-            Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
-        }
+        let decision = self.town.policy.decide(&self.caller, known, &call);
+        self.decided(decision, seat, facts)
     }
 }
 

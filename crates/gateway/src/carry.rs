@@ -210,9 +210,11 @@ impl Case<'_> {
     /// The answer crosses the chokepoint, or stays here.
     pub(crate) async fn arrive(&self, journey: Journey, dispatched: Result<Dispatched, Failure>) -> Ended {
         let guards = &self.town.limits.result;
-        let source = journey.server.clone();
         let (status, reply, code) = match dispatched {
-            Err(failure) => return self.failed(journey.facts, journey.decision, Some(source.credential()), &failure),
+            Err(failure) => {
+                let source = journey.server.credential();
+                return self.failed(journey.facts, journey.decision, Some(source), &failure);
+            }
             Ok(Dispatched::Result(raw)) => match screen(raw, guards) {
                 Ok(result) => self.adapt(&journey, result).await,
                 Err(withheld) => self.kept_back(&withheld),
@@ -225,14 +227,7 @@ impl Case<'_> {
                 }
             }
         };
-        let mut decision = journey.decision;
-        decision.reason_codes.extend(code);
-        self.ended_called(
-            journey.facts,
-            decision,
-            Some(source.credential()),
-            (status, Some(true), reply),
-        )
+        self.conclude(journey, (status, reply, code))
     }
 
     pub(crate) fn kept_back(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{CredentialFacts, DecisionFacts, Ending, MessageFacts, Outcome, Status, TokenMode, TokenSource, Verdict};
 use mcp::{Request, RequestId};
-use policy::{Caller, Grounds, InFlight, OverLimit, Permit};
+use policy::{Caller, Decision, Grounds, InFlight, OverLimit, Permit};
 use screening::result::Withheld;
 use upstream::{CredentialSource, Failure};
 use vocabulary::ReasonCode;
@@ -40,6 +40,24 @@ impl<'a> Case<'a> {
             caller: town.policy.caller(&asked.who),
             town,
             id: request.id().clone(),
+        }
+    }
+
+    /// What the policies said: a permit with its seat, or the end of the request.
+    pub(crate) fn decided(
+        &self,
+        decision: Decision,
+        seat: InFlight,
+        facts: &MessageFacts,
+    ) -> Result<Decided, Box<Ended>> {
+        match decision {
+            Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
+                permit,
+                facts: self.verdict(Verdict::Allow, policy_id, vec![code]),
+                seat,
+            }),
+            Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
+            Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
         }
     }
 

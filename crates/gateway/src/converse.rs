@@ -189,17 +189,7 @@ impl Gateway {
         let town = self.town();
         let key = upstream::SessionKey::Client(session.digest);
         town.servers().for_each(|server| server.forget(&key));
-        let asked = letter.into_asked(session);
-        let (who, message, decision) = (asked.who.clone(), asked.facts(), asked.answered_here(&town));
-        Ended {
-            ending: Ending::Answered {
-                who,
-                message,
-                decision,
-                catalog: None,
-            },
-            reply: Prepared::empty(StatusCode::NO_CONTENT),
-        }
+        self.answered_with(&letter.into_asked(session), Prepared::empty(StatusCode::NO_CONTENT))
     }
 
     /// The session a request names: missing is 400, anything but the principal's own is 404.
@@ -229,7 +219,13 @@ impl Gateway {
         Ok(session)
     }
 
+    /// Answered here, with a result.
     pub(crate) fn answered(&self, asked: &Asked, request: &Request, result: Bytes) -> Ended {
+        self.answered_with(asked, Prepared::own(request.id().clone(), result))
+    }
+
+    /// Answered here, with whatever the reply is.
+    pub(crate) fn answered_with(&self, asked: &Asked, reply: Prepared) -> Ended {
         let decision = asked.answered_here(&self.town());
         Ended {
             ending: Ending::Answered {
@@ -238,7 +234,7 @@ impl Gateway {
                 decision,
                 catalog: None,
             },
-            reply: Prepared::own(request.id().clone(), result),
+            reply,
         }
     }
 }

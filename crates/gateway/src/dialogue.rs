@@ -107,7 +107,7 @@ impl Case<'_> {
         let (raw, read) = match params.raw("inputResponses") {
             None => (None, Vec::new()),
             Some(raw) => {
-                let within = screening::arguments::check_params(Some(raw), &self.town.limits.arguments).is_ok();
+                let within = screening::arguments::is_within(raw, &self.town.limits.arguments);
                 let read = mrtr::read_input_responses(raw).ok().filter(|_| within);
                 let read = read.ok_or_else(|| self.malformed(-32602, "`inputResponses` is not what was asked for"))?;
                 (Some(Bytes::copy_from_slice(raw)), read)
@@ -402,5 +402,5 @@ fn withheld(message: &str) -> Withheld {
     }
 }
 
-/// What a failed dispatch of a parked call means here.
+/// What a flight came back with.
 pub(crate) type Landing = Result<Dispatched, Failure>;

@@ -9,7 +9,7 @@ use mcp::headers::Marks;
 use mcp::method::recordable;
 use mcp::translate::ResultKind;
 use mcp::{Method, Request, compose};
-use policy::{CallFacts, Decision, Grounds, KnownTarget, NotKnown, Target};
+use policy::{CallFacts, KnownTarget, NotKnown, Target};
 use screening::arguments::{CheckedParams, check_params};
 use vocabulary::json::Value;
 use vocabulary::{ReasonCode, ServerId};
@@ -253,15 +253,8 @@ impl Case<'_> {
             args_hash: checked.digest(),
             address: self.asked.arrival.address,
         };
-        match self.town.policy.decide_target(&self.caller, known, &call) {
-            Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
-                permit,
-                facts: self.verdict(Verdict::Allow, policy_id, vec![code]),
-                seat,
-            }),
-            Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
-            Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
-        }
+        let decision = self.town.policy.decide_target(&self.caller, known, &call);
+        self.decided(decision, seat, facts)
     }
 }
 

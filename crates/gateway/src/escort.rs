@@ -115,7 +115,7 @@ impl Escort<'_> {
             "notifications/tasks/status" | "notifications/tasks" => {
                 let (who, tasks) = (&self.asked.who, &self.gateway.tasks);
                 if let Some(renamed) = tasks.renamed(params.bytes(), who, self.server) {
-                    self.asked.say(&Passing::adapted(&method, &renamed)).await;
+                    self.asked.say(&Passing::adapted(&method, &params, &renamed)).await;
                 }
             }
             "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
@@ -138,7 +138,7 @@ impl Escort<'_> {
             return None;
         }
         splice.replace_or_insert("progressToken", token);
-        Some(Passing::adapted("notifications/progress", &splice.finish()))
+        Some(Passing::adapted("notifications/progress", params, &splice.finish()))
     }
 
     /// A modern client hears logs only if it asked for them, from the level on that it asked for.

@@ -128,8 +128,9 @@ impl Passing {
         Self(compose::notification(method, Some(params.bytes())))
     }
 
-    /// A server's notification of which the gateway replaced a member: an id, a token.
-    pub(crate) fn adapted(method: &str, params: &[u8]) -> Self {
+    /// A server's notification that was screened, of which the gateway then replaced a member: an id,
+    /// a token.
+    pub(crate) fn adapted(method: &str, _screened: &ScreenedResult, params: &[u8]) -> Self {
         Self(compose::notification(method, Some(params)))
     }
 

@@ -94,9 +94,10 @@ impl Gateway {
         let raw = match &content {
             Content::Result(raw) | Content::Error(raw) => raw,
         };
-        match screening::arguments::check_params(Some(raw), &limits) {
-            Ok(_) => content,
-            Err(_) => compose::error_content(-32603, "the client's answer is beyond the gateway's limits"),
+        if screening::arguments::is_within(raw, &limits) {
+            content
+        } else {
+            compose::error_content(-32603, "the client's answer is beyond the gateway's limits")
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use ledger::Ending;
 use mcp::http::LAST_EVENT_ID;
 use screening::result::ScreenedResult;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
@@ -53,16 +52,8 @@ impl Gateway {
             None => self.stand_by(&letter, &session).await,
         };
         let asked = letter.into_asked(session);
-        let ending = Ending::Answered {
-            who: asked.who.clone(),
-            message: asked.facts(),
-            decision: asked.answered_here(&self.town()),
-            catalog: None,
-        };
-        Ended {
-            ending,
-            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new())).for_a_while()),
-        }
+        let body = EventBody::new(receiver, Arc::new(Notify::new())).for_a_while();
+        self.answered_with(&asked, Prepared::events(body))
     }
 
     async fn stand_by(&self, letter: &Letter, session: &Arc<Session>) -> mpsc::Receiver<Bytes> {

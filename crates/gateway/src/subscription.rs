@@ -74,16 +74,8 @@ impl Gateway {
         }
         subscription.acknowledge().await;
         tokio::spawn(subscription.run(gateway, bell, updates));
-        let ending = Ending::Answered {
-            who: asked.who.clone(),
-            message: asked.facts(),
-            decision: asked.answered_here(&self.town()),
-            catalog: None,
-        };
-        Ended {
-            ending,
-            reply: Prepared::events(EventBody::new(receiver, Arc::new(Notify::new()))),
-        }
+        let body = EventBody::new(receiver, Arc::new(Notify::new()));
+        self.answered_with(asked, Prepared::events(body))
     }
 
     /// The part of what a client wants to hear that it may, and the servers to ask for it.
@@ -119,9 +111,7 @@ impl Gateway {
         let servers = servers.filter_map(|(id, uris)| Some((town.server(&id)?.clone(), uris)));
         (topics, servers.collect())
     }
-}
 
-impl Gateway {
     /// Decides one subscription like any other request, and puts it on record.
     async fn allow_subscription(&self, asked: &Asked, town: &Town, server: &ServerId, uri: &str) -> bool {
         const ACTION: &str = "resources/subscribe";
@@ -246,11 +236,11 @@ impl Subscription {
         let mut params = Vec::new();
         let members = [("notifications", filter.as_slice()), ("_meta", &meta)];
         compose::object(members.into_iter(), &mut params);
-        self.say("notifications/subscriptions/acknowledged", &params).await;
+        let method = "notifications/subscriptions/acknowledged";
+        self.say(&Passing::own(method, Some(&params))).await;
     }
 
-    async fn say(&self, method: &str, params: &[u8]) {
-        let passing = Passing::adapted(method, params);
+    async fn say(&self, passing: &Passing) {
         let event = sse::event(None, passing.message());
         let _ = tokio::time::timeout(SUBSCRIBING, self.sender.send(event)).await;
     }
@@ -291,7 +281,7 @@ impl Subscription {
         let meta = self.meta();
         let mut params = Vec::new();
         compose::object([("_meta", meta.as_slice())].into_iter(), &mut params);
-        self.say(notification_of(kind), &params).await;
+        self.say(&Passing::own(notification_of(kind), Some(&params))).await;
     }
 
     async fn update(&self, gateway: &Gateway, raw: upstream::RawNotification) {
@@ -307,7 +297,8 @@ impl Subscription {
             return;
         };
         splice.meta_replace_or_insert(SUBSCRIPTION_ID, self.id.as_slice());
-        self.say("notifications/resources/updated", &splice.finish()).await;
+        let passing = Passing::adapted("notifications/resources/updated", &params, &splice.finish());
+        self.say(&passing).await;
     }
 
     async fn end(&self) {

@@ -145,6 +145,13 @@ impl Checked for CheckedParams<'_> {
     }
 }
 
+/// Whether a raw value that goes along beside arguments keeps to their limits: size, depth, duplicate
+/// names at any depth.
+#[must_use]
+pub fn is_within(raw: &[u8], limits: &Limits) -> bool {
+    size::read(raw, limits).is_ok()
+}
+
 /// Checks the raw `params` of a request that calls no tool: size, depth, duplicate names at any depth.
 ///
 /// # Errors

@@ -128,7 +128,7 @@ pub(super) fn smuggler(method: &str, params: &Value, times_listed: usize) -> Opt
             {"name": "weather", "description": wanted, "inputSchema": {"type": "object"}},
             {"name": "manifest", "description": "What is aboard.", "inputSchema": {"type": "object"}}
         ]})),
-        ("tools/call", Some("weather")) => Some(text("Fair wind, for now.")),
+        ("tools/call", Some("weather")) => Some(text("Fair wind from the west.")),
         ("tools/call", Some("manifest")) => None,
         _ => Some(json!({})),
     }
