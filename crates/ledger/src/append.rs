@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vocabulary::Clock;
 
+use crate::pen::Pen;
 use crate::receipt::Written;
 use crate::{Arrival, Ending, Event, EventReceipt, Intent, IntentReceipt, OpenError, Opened, Receipt};
 
@@ -75,6 +76,7 @@ pub struct Ledger(Arc<Shared>);
 
 struct Shared {
     queue: SyncSender<Job>,
+    pen: Arc<Pen>,
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -96,15 +98,17 @@ impl Ledger {
     /// # Errors
     /// When nothing could be written: the answer must not leave.
     pub async fn append(&self, arrival: &Arrival, ending: Ending, size_bytes_out: u64) -> Result<Receipt, LedgerDown> {
-        let entry = Entry::Final(Box::new(Final {
+        let entry = Final {
             arrival: *arrival,
             ending,
             size_bytes_out,
             count: 1,
-        }));
-        self.submit(entry)
-            .await
-            .map(|written| written.into_receipt(arrival.receipt_id))
+        };
+        let written = match self.0.pen.write_now(&entry) {
+            Some(written) => Ok(written),
+            None => self.submit(Entry::Final(Box::new(entry))).await,
+        };
+        written.map(|written| written.into_receipt(arrival.receipt_id))
     }
 
     /// Records that a call is about to leave. Every intent needs a final [`Ledger::append`] under the same arrival.
@@ -163,9 +167,15 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn assemble(queue: SyncSender<Job>, health: Arc<Health>, threads: Vec<JoinHandle<()>>) -> Self {
+    pub(crate) fn assemble(
+        queue: SyncSender<Job>,
+        pen: Arc<Pen>,
+        health: Arc<Health>,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             queue,
+            pen,
             health,
             threads: Mutex::new(threads),
         }))
@@ -270,12 +280,13 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_a_closed_one_too() {
         let (queue, inbox) = sync_channel(1);
-        let health = Health {
+        let health = Arc::new(Health {
             written: true.into(),
             synced: true.into(),
             last_seq: 0.into(),
-        };
-        let ledger = Ledger::assemble(queue, Arc::new(health), Vec::new());
+        });
+        let pen = Arc::new(Pen::lost(Arc::clone(&health)));
+        let ledger = Ledger::assemble(queue, pen, health, Vec::new());
         let waiting = ledger
             .enqueue(Entry::Event(Event::Admin(Note::done("a.b", "c", None, "d"))))
             .unwrap();

@@ -1,10 +1,10 @@
-//! The one thread that writes: takes what is queued, chains it, writes it with one call, answers.
+//! Writes records: chains what it is given, writes it with one call, answers.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use vocabulary::{ReasonCode, ReceiptId, Risk};
@@ -22,9 +22,12 @@ use crate::{Durability, Ending, Event, LedgerDown, Note, Status, Verdict};
 const GROUP: usize = 1024;
 /// How long after a failed write the next is tried, if nobody asks before.
 const RETRY: Duration = Duration::from_secs(1);
+/// A write that took longer shows a slow disk, which callers leave to the thread for some time.
+const SLOW: Duration = Duration::from_millis(20);
+const AVOID_SLOW: Duration = Duration::from_secs(1);
 
+/// What writes. INVARIANT: there is one, behind the pen, so that the order of the chain is that of the file.
 pub(crate) struct Appender {
-    pub(crate) queue: Receiver<Job>,
     pub(crate) tail: Tail,
     pub(crate) scribe: Scribe,
     pub(crate) syncer: Syncer,
@@ -35,6 +38,9 @@ pub(crate) struct Appender {
     /// Where the intents stand that have no final record yet.
     pub(crate) open: HashMap<ReceiptId, Position>,
     pub(crate) outage: Option<Outage>,
+    pub(crate) buffer: Vec<u8>,
+    /// Until when the disk counts as slow: callers do not wait for it themselves.
+    pub(crate) slow_until: Option<Instant>,
 }
 
 /// The time since writing failed.
@@ -52,42 +58,28 @@ struct Placed {
     offset: u64,
 }
 
-enum Turn {
+/// Whether there is more to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
     Continue,
     Last,
 }
 
 impl Appender {
-    pub(crate) fn run(mut self) {
-        let mut group = Vec::with_capacity(GROUP);
-        let mut buffer = Vec::new();
-        loop {
-            let turn = self.collect(&mut group);
-            match turn {
-                Turn::Continue => self.floods.release(Instant::now(), &mut group),
-                Turn::Last => self.floods.release_all(&mut group),
-            }
-            self.commit(&mut group, &mut buffer);
-            if let Turn::Last = turn {
-                return;
-            }
+    /// Writes `first`, everything that is queued behind it, and what has been held back long enough.
+    pub(crate) fn turn(&mut self, first: Option<Job>, queue: &Receiver<Job>, group: &mut Vec<Submission>) -> Turn {
+        let turn = self.collect(first, queue, group);
+        match turn {
+            Turn::Continue => self.floods.release(Instant::now(), group),
+            Turn::Last => self.floods.release_all(group),
         }
+        self.commit(group);
+        turn
     }
 
-    /// Waits for something to do, then takes everything that is queued.
-    fn collect(&mut self, group: &mut Vec<Submission>) -> Turn {
-        let first = match self.next_deadline() {
-            Some(deadline) => self
-                .queue
-                .recv_timeout(deadline.saturating_duration_since(Instant::now())),
-            None => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        let mut next = match first {
-            Ok(job) => Some(job),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return Turn::Last,
-        };
+    fn collect(&mut self, first: Option<Job>, queue: &Receiver<Job>, group: &mut Vec<Submission>) -> Turn {
         let now = Instant::now();
+        let mut next = first;
         let mut taken = 0;
         while let Some(job) = next {
             match job {
@@ -96,18 +88,50 @@ impl Appender {
                 Job::Stop => return Turn::Last,
             }
             taken += 1;
-            next = if taken < GROUP {
-                self.queue.try_recv().ok()
-            } else {
-                None
-            };
+            next = if taken < GROUP { queue.try_recv().ok() } else { None };
         }
         Turn::Continue
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
+    /// When there is something to do although nothing is queued.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let retry = self.outage.as_ref().map(|_| Instant::now() + RETRY);
         self.floods.next_release().into_iter().chain(retry).min()
+    }
+
+    /// Writes one record for the caller that waits for it, if nothing but the kernel has to take it: no disk to wait
+    /// for, no flood to fold, no outage, no new segment. `None`: it has to queue, also where writing failed, so that
+    /// an outage is known to the thread that ends it.
+    pub(crate) fn write_now(&mut self, entry: &Final) -> Option<Written> {
+        let plain = match &entry.ending {
+            Ending::Called { .. } | Ending::Answered { .. } => true,
+            Ending::Unidentified { .. } | Ending::Unreadable { .. } | Ending::Refused { .. } => false,
+        };
+        let now = Instant::now();
+        let ready = plain
+            && !self.final_waits_for_disk(&entry.ending)
+            && self.outage.is_none()
+            && self.tail.length() < self.segment_bytes
+            && self.slow_until.is_none_or(|until| until <= now);
+        if !ready {
+            return None;
+        }
+        let before = self.scribe.head();
+        self.buffer.clear();
+        let seq = self.scribe.link(&mut self.buffer, |out, seal| {
+            write_request(out, &Request::of_final(entry, now), seal)
+        });
+        let written = self.tail.append(&self.buffer);
+        self.slow_until = (now.elapsed() > SLOW).then(|| now + AVOID_SLOW);
+        if written.is_err() {
+            self.scribe.return_to(before);
+            return None;
+        }
+        self.health.last_seq.store(seq, Ordering::Release);
+        let id = entry.arrival.receipt_id;
+        self.open.remove(&id);
+        self.syncer.ask(self.tail.file(), Vec::new());
+        Some(Written { id: Some(id), seq })
     }
 
     fn closes_an_intent(&self, entry: &Entry) -> bool {
@@ -118,19 +142,21 @@ impl Appender {
     }
 
     /// Writes the group and answers everybody in it.
-    fn commit(&mut self, group: &mut Vec<Submission>, buffer: &mut Vec<u8>) {
+    fn commit(&mut self, group: &mut Vec<Submission>) {
         let outage = self.outage.take();
         if group.is_empty() && outage.is_none() {
             return;
         }
         let before = self.scribe.head();
-        let placed = self.encode(outage.as_ref(), group, buffer);
-        match self.write(buffer) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let placed = self.encode(outage.as_ref(), group, &mut buffer);
+        match self.write(&buffer) {
             Ok(start) => self.settle(outage, placed, start),
             Err(error) => self.refuse(outage, placed, before, &error),
         }
-        buffer.clear();
         buffer.shrink_to(4 * 1024 * 1024);
+        self.buffer = buffer;
     }
 
     fn encode(&mut self, outage: Option<&Outage>, group: &mut Vec<Submission>, buffer: &mut Vec<u8>) -> Vec<Placed> {
@@ -245,28 +271,35 @@ impl Appender {
     }
 
     fn waits_for_disk(&self, entry: &Entry) -> bool {
-        match self.durability {
-            Durability::Always => true,
-            Durability::Interval => false,
-            Durability::Writes => match entry {
-                Entry::Intent(entry) => entry.1.message.risk != Some(Risk::Low),
-                Entry::Final(entry) => match &entry.ending {
-                    Ending::Called { message, .. } => message.risk != Some(Risk::Low),
-                    Ending::Unidentified { .. }
-                    | Ending::Unreadable { .. }
-                    | Ending::Refused { .. }
-                    | Ending::Answered { .. } => false,
-                },
-                Entry::Event(Event::Admin(note)) => note.result == Verdict::Allow,
-                Entry::Event(Event::Inventory(_)) => false,
-            },
+        match (self.durability, entry) {
+            (_, Entry::Final(entry)) => self.final_waits_for_disk(&entry.ending),
+            (Durability::Always, _) => true,
+            (Durability::Interval, _) => false,
+            (Durability::Writes, Entry::Intent(entry)) => entry.1.message.risk != Some(Risk::Low),
+            (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
+            (Durability::Writes, Entry::Event(Event::Inventory(_))) => false,
+        }
+    }
+
+    fn final_waits_for_disk(&self, ending: &Ending) -> bool {
+        match (self.durability, ending) {
+            (Durability::Always, _) => true,
+            (Durability::Interval, _) => false,
+            (Durability::Writes, Ending::Called { message, .. }) => message.risk != Some(Risk::Low),
+            (
+                Durability::Writes,
+                Ending::Unidentified { .. }
+                | Ending::Unreadable { .. }
+                | Ending::Refused { .. }
+                | Ending::Answered { .. },
+            ) => false,
         }
     }
 }
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        // However the thread ended, nothing is written from here on.
+        // However writing ended, nothing is written from here on.
         self.health.written.store(false, Ordering::Release);
     }
 }

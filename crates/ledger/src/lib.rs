@@ -10,6 +10,7 @@ mod event;
 mod flood;
 mod interrupted;
 mod open;
+mod pen;
 mod receipt;
 mod record;
 mod segment;

@@ -16,6 +16,7 @@ use crate::appender::Appender;
 use crate::chain::{Scribe, text_member};
 use crate::flood::Floods;
 use crate::interrupted::write_interrupted;
+use crate::pen::Pen;
 use crate::segment::{LedgerReader, Tail, last_line, open_private};
 use crate::sync::Syncer;
 use crate::verify::{Break, BreakKind};
@@ -209,7 +210,6 @@ pub(crate) fn start(tail: Tail, scribe: Scribe, settings: Settings) -> io::Resul
     let (queue, inbox) = sync_channel(QUEUE);
     let (syncer, sync_thread) = Syncer::start(settings.commit_interval, Arc::clone(&health))?;
     let appender = Appender {
-        queue: inbox,
         tail,
         scribe,
         syncer,
@@ -219,9 +219,13 @@ pub(crate) fn start(tail: Tail, scribe: Scribe, settings: Settings) -> io::Resul
         floods: Floods::default(),
         open: HashMap::new(),
         outage: None,
+        buffer: Vec::new(),
+        slow_until: None,
     };
+    let pen = Arc::new(Pen::new(appender));
+    let shared = Arc::clone(&pen);
     let append_thread = Builder::new()
         .name("ledger-append".to_owned())
-        .spawn(move || appender.run())?;
-    Ok(Ledger::assemble(queue, health, vec![append_thread, sync_thread]))
+        .spawn(move || shared.serve(&inbox))?;
+    Ok(Ledger::assemble(queue, pen, health, vec![append_thread, sync_thread]))
 }

@@ -112,25 +112,7 @@ fn who_waits_for_the_disk_is_as_the_table_says() {
     let folder = Folder::new();
     let settings = Settings::new("gw/test");
     let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
-    let health = Arc::new(Health {
-        written: true.into(),
-        synced: true.into(),
-        last_seq: 0.into(),
-    });
-    let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
-    let (_queue, inbox) = std::sync::mpsc::sync_channel(1);
-    let mut appender = Appender {
-        queue: inbox,
-        tail,
-        scribe,
-        syncer,
-        health,
-        durability: Durability::Writes,
-        segment_bytes: settings.segment_bytes,
-        floods: Floods::default(),
-        open: HashMap::new(),
-        outage: None,
-    };
+    let mut appender = appender(tail, scribe, &settings);
     let last = |ending| {
         Entry::Final(Box::new(Final {
             arrival: sample::arrival(),
@@ -158,5 +140,125 @@ fn who_waits_for_the_disk_is_as_the_table_says() {
         assert!(appender.waits_for_disk(entry));
         appender.durability = Durability::Interval;
         assert!(!appender.waits_for_disk(entry));
+    }
+}
+
+async fn answer(ledger: &Ledger) -> Result<crate::Receipt, LedgerDown> {
+    ledger.append(&sample::arrival(), sample::answered(), 10).await
+}
+
+// R226
+#[tokio::test]
+async fn a_caller_that_writes_for_itself_is_refused_on_a_full_disk_and_the_log_mends_itself() {
+    let folder = Folder::new();
+    let (ledger, faults) = open(&folder);
+    assert!(answer(&ledger).await.is_ok());
+    for room in [0, 1, 700] {
+        faults.leave_room_for(room);
+        assert_eq!(answer(&ledger).await.unwrap_err(), LedgerDown::Disk);
+        assert!(!ledger.is_healthy());
+        assert_eq!(records(&folder).len(), 1, "nothing of a refused record stays");
+    }
+    faults.leave_room_for(u64::MAX);
+    for _ in 0..300 {
+        if ledger.is_healthy() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(
+        answer(&ledger).await.unwrap().seq(),
+        3,
+        "after the record of the outage"
+    );
+    ledger.shutdown();
+    let finding = verify(&LedgerReader::of_state(folder.path())).unwrap();
+    assert!(matches!(finding, Finding::Intact(intact) if intact.records == 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_and_the_thread_write_one_chain() {
+    let folder = Folder::new();
+    let (ledger, _) = open(&folder);
+    let tasks = (0..400).map(|number| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move {
+            let ending = match number % 4 {
+                0 => sample::called(Risk::High, Status::Success, Some(true)),
+                1 => sample::called(Risk::Low, Status::Success, Some(true)),
+                _ => sample::answered(),
+            };
+            ledger.append(&sample::arrival(), ending, 10).await.unwrap().seq()
+        })
+    });
+    let mut seqs = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        seqs.push(task.await.unwrap());
+    }
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=400).collect::<Vec<_>>());
+    ledger.shutdown();
+    let finding = verify(&LedgerReader::of_state(folder.path())).unwrap();
+    assert!(matches!(finding, Finding::Intact(intact) if intact.records == 400));
+}
+
+// R226
+#[tokio::test]
+async fn nothing_is_written_once_the_log_is_closed() {
+    let folder = Folder::new();
+    let (ledger, _) = open(&folder);
+    assert!(answer(&ledger).await.is_ok());
+    ledger.shutdown();
+    assert_eq!(answer(&ledger).await.unwrap_err(), LedgerDown::Stopped);
+    assert!(!ledger.is_healthy());
+    assert_eq!(records(&folder).len(), 1);
+}
+
+// R226
+#[tokio::test]
+async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
+    let folder = Folder::new();
+    let settings = Settings::new("gw/test");
+    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
+    let mut appender = appender(tail, scribe, &settings);
+    let last = |ending| Final {
+        arrival: sample::arrival(),
+        ending,
+        size_bytes_out: 0,
+        count: 1,
+    };
+    let low = last(sample::called(Risk::Low, Status::Success, Some(true)));
+    let high = last(sample::called(Risk::High, Status::Success, Some(true)));
+    let refused = last(sample::refused(ReasonCode::DenyNoPermission));
+    assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(1));
+    assert!(appender.write_now(&high).is_none(), "the disk is to be waited for");
+    assert!(appender.write_now(&refused).is_none(), "it may be one of a flood");
+    appender.slow_until = Some(Instant::now() + AVOID_SLOW);
+    assert!(appender.write_now(&low).is_none(), "the disk was slow just now");
+    appender.slow_until = None;
+    appender.segment_bytes = 1;
+    assert!(appender.write_now(&low).is_none(), "a new segment is due");
+    assert_eq!(records(&folder).len(), 1);
+}
+
+fn appender(tail: Tail, scribe: Scribe, settings: &Settings) -> Appender {
+    let health = Arc::new(Health {
+        written: true.into(),
+        synced: true.into(),
+        last_seq: 0.into(),
+    });
+    let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
+    Appender {
+        tail,
+        scribe,
+        syncer,
+        health,
+        durability: Durability::Writes,
+        segment_bytes: settings.segment_bytes,
+        floods: Floods::default(),
+        open: HashMap::new(),
+        outage: None,
+        buffer: Vec::new(),
+        slow_until: None,
     }
 }
