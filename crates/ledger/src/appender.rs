@@ -100,7 +100,7 @@ impl Appender {
     }
 
     /// Writes one record for the caller that waits for it, if nothing but the kernel has to take it: no disk to wait
-    /// for, no flood to fold, no outage, no new segment. `None`: it has to queue, also where writing failed, so that
+    /// for, no sync under way, no flood to fold, no outage, no new segment. `None`: it has to queue, also where writing failed, so that
     /// an outage is known to the thread that ends it.
     pub(crate) fn write_now(&mut self, entry: &Final) -> Option<Written> {
         let plain = match &entry.ending {
@@ -111,6 +111,7 @@ impl Appender {
         let ready = plain
             && !self.final_waits_for_disk(&entry.ending)
             && self.outage.is_none()
+            && !self.syncer.is_syncing()
             && self.tail.length() < self.segment_bytes
             && self.slow_until.is_none_or(|until| until <= now);
         if !ready {

@@ -16,6 +16,7 @@ use crate::receipt::Written;
 pub(crate) struct Syncer {
     requests: Sender<Request>,
     dirty: Arc<AtomicBool>,
+    pub(crate) syncing: Arc<AtomicBool>,
 }
 
 /// Somebody who waits for the disk.
@@ -34,9 +35,11 @@ impl Syncer {
     pub(crate) fn start(interval: Duration, health: Arc<Health>) -> io::Result<(Self, JoinHandle<()>)> {
         let (requests, inbox) = channel();
         let dirty = Arc::new(AtomicBool::new(false));
+        let syncing = Arc::new(AtomicBool::new(false));
         let thread = Thread {
             inbox,
             dirty: Arc::clone(&dirty),
+            syncing: Arc::clone(&syncing),
             interval,
             health,
             files: Vec::new(),
@@ -45,7 +48,12 @@ impl Syncer {
         let handle = Builder::new()
             .name("ledger-sync".to_owned())
             .spawn(move || thread.run())?;
-        Ok((Self { requests, dirty }, handle))
+        let syncer = Self {
+            requests,
+            dirty,
+            syncing,
+        };
+        Ok((syncer, handle))
     }
 
     /// Answers `waiters` once what was written to `file` so far is on disk; syncs within the interval if there are none.
@@ -65,6 +73,11 @@ impl Syncer {
         }
     }
 
+    /// Whether a sync is under way, which a write may have to wait for.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncing.load(Ordering::Acquire)
+    }
+
     /// A new file is written from here on; the old one is on disk.
     pub(crate) fn changed_file(&self) {
         self.dirty.store(false, Ordering::Release);
@@ -74,6 +87,7 @@ impl Syncer {
 struct Thread {
     inbox: Receiver<Request>,
     dirty: Arc<AtomicBool>,
+    syncing: Arc<AtomicBool>,
     interval: Duration,
     health: Arc<Health>,
     files: Vec<Arc<File>>,
@@ -128,7 +142,9 @@ impl Thread {
     }
 
     fn sync(&mut self) -> Result<(), LedgerDown> {
+        self.syncing.store(true, Ordering::Release);
         let result = self.files.iter().try_for_each(|file| file.sync_data());
+        self.syncing.store(false, Ordering::Release);
         if let Err(error) = &result
             && !self.unsynced
         {

@@ -230,6 +230,9 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let low = last(sample::called(Risk::Low, Status::Success, Some(true)));
     let high = last(sample::called(Risk::High, Status::Success, Some(true)));
     let refused = last(sample::refused(ReasonCode::DenyNoPermission));
+    appender.syncer.syncing.store(true, Ordering::Release);
+    assert!(appender.write_now(&low).is_none(), "a sync is under way");
+    appender.syncer.syncing.store(false, Ordering::Release);
     assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(1));
     assert!(appender.write_now(&high).is_none(), "the disk is to be waited for");
     assert!(appender.write_now(&refused).is_none(), "it may be one of a flood");
