@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ledger::Era;
 use mcp::capabilities::Capabilities;
 use mcp::translate::LogLevel;
-use upstream::{Guest, Relayed, SessionKey};
+use upstream::{Guest, OwnStream, Relayed, SessionKey};
 use vocabulary::{Digest, Principal};
 
 use crate::session::Session;
@@ -92,19 +92,24 @@ impl Client {
     /// For whom a server does something: one client session, or one principal with one set of
     /// capabilities. Never anybody else's.
     pub(crate) fn guest(&self, who: &Principal) -> Guest {
-        let (key, abilities) = match self {
+        let (key, abilities, stream) = match self {
             Self::Unmet => {
                 return Guest {
                     key: SessionKey::Client(Digest::of(b"")),
                     capabilities: Relayed::nothing(),
+                    stream: OwnStream::Client,
                 };
             }
-            Self::Legacy(session) => (session.digest, &session.abilities),
-            Self::Modern(client) => (principal_key(who, &client.abilities), &client.abilities),
+            Self::Legacy(session) => (session.digest, &session.abilities, OwnStream::Client),
+            Self::Modern(client) => {
+                let key = principal_key(who, &client.abilities);
+                (key, &client.abilities, OwnStream::Gateway)
+            }
         };
         Guest {
             key: SessionKey::Client(key),
             capabilities: abilities.relayed.clone(),
+            stream,
         }
     }
 }

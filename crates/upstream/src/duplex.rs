@@ -1,8 +1,9 @@
-//! A conversation in which all that a server says comes on one stream: answers are told apart by
+//! A stream on which a server says what belongs to several requests: answers are told apart by
 //! their ids, everything else by the one request it can belong to, or it belongs to none.
-//! HTTP+SSE of 2024-11-05 is spoken this way.
+//! HTTP+SSE of 2024-11-05 is spoken this way, and what a session says beside its answers.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -21,17 +22,36 @@ use crate::session::Opened;
 
 /// See the module.
 pub(crate) struct Duplex {
-    /// Where messages to the server go.
-    endpoint: Uri,
+    outward: Outward,
     state: Mutex<State>,
     reader: Mutex<Option<AbortHandle>>,
+}
+
+/// Where messages to the server go.
+pub(crate) enum Outward {
+    /// To this address.
+    Endpoint(Uri),
+    /// Where those of the session go: the stream only says what comes beside.
+    Session,
+}
+
+/// Gives the messages of a server, one by one.
+pub(crate) trait Source: Send + 'static {
+    /// The next message; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<ServerMessage>, Failure>> + Send;
+}
+
+impl Source for Messages {
+    fn next(&mut self) -> impl Future<Output = Result<Option<ServerMessage>, Failure>> + Send {
+        Messages::next(self)
+    }
 }
 
 #[derive(Default)]
 struct State {
     waiting: HashMap<u64, mpsc::Sender<ServerMessage>>,
-    /// Hears what belongs to no request.
-    listener: Option<mpsc::Sender<ServerMessage>>,
+    /// Hear what belongs to no request.
+    listeners: Vec<mpsc::Sender<ServerMessage>>,
     closed: bool,
 }
 
@@ -66,18 +86,37 @@ impl Duplex {
         let mut messages = Messages::of(response, server.caps);
         let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
         let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
+        Ok(Self::start(server, Outward::Endpoint(endpoint), messages, None))
+    }
+
+    /// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
+    /// stream's own way out.
+    pub(crate) fn start(
+        server: &Arc<Server>,
+        outward: Outward,
+        source: impl Source,
+        session: Option<Opened>,
+    ) -> Arc<Self> {
         let duplex = Arc::new(Self {
-            endpoint,
+            outward,
             state: Mutex::default(),
             reader: Mutex::default(),
         });
-        let task = tokio::spawn(read(Arc::downgrade(&duplex), Arc::downgrade(server), messages));
+        let reader = Reader {
+            duplex: Arc::downgrade(&duplex),
+            server: Arc::downgrade(server),
+            session,
+        };
+        let task = tokio::spawn(reader.run(source));
         *lock(&duplex.reader) = Some(task.abort_handle());
-        Ok(duplex)
+        duplex
     }
 
-    pub(crate) fn endpoint(&self) -> &Uri {
-        &self.endpoint
+    pub(crate) fn endpoint(&self) -> Option<&Uri> {
+        match &self.outward {
+            Outward::Endpoint(uri) => Some(uri),
+            Outward::Session => None,
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -99,27 +138,29 @@ impl Duplex {
         }
     }
 
-    /// Hears what belongs to no request, in place of whoever did before.
+    /// Hears what belongs to no request.
     pub(crate) fn listen(&self) -> mpsc::Receiver<ServerMessage> {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let mut state = lock(&self.state);
+        state.listeners.retain(|listener| !listener.is_closed());
         if !state.closed {
-            state.listener = Some(sender);
+            state.listeners.push(sender);
         }
         messages
     }
 
     /// Whom a message is for.
-    fn address(&self, message: &ServerMessage) -> Option<mpsc::Sender<ServerMessage>> {
+    fn address(&self, message: &ServerMessage) -> Option<Addressee> {
         let state = lock(&self.state);
+        let everybody = || Addressee::Listeners(state.listeners.clone());
         let by_id = |raw: &Bytes| {
             let mut waiting = state.waiting.iter();
             waiting
                 .find(|(id, _)| is_our_id(raw, **id))
-                .map(|(_, sender)| sender.clone())
+                .map(|(_, sender)| Addressee::Request(sender.clone()))
         };
         let only = || match state.waiting.len() {
-            1 => state.waiting.values().next().cloned(),
+            1 => state.waiting.values().next().cloned().map(Addressee::Request),
             _ => None,
         };
         match message {
@@ -128,8 +169,8 @@ impl Duplex {
                 let params = told.params.as_ref()?;
                 by_id(&params.slice(member_span(params, "progressToken")?))
             }
-            ServerMessage::Notification(told) if told.method.ends_with("/list_changed") => state.listener.clone(),
-            ServerMessage::Notification(_) => only().or_else(|| state.listener.clone()),
+            ServerMessage::Notification(told) if is_for_listeners(&told.method) => Some(everybody()),
+            ServerMessage::Notification(_) => Some(only().unwrap_or_else(everybody)),
             ServerMessage::Request(_) => only(),
         }
     }
@@ -138,7 +179,7 @@ impl Duplex {
         let mut state = lock(&self.state);
         state.closed = true;
         state.waiting.clear();
-        state.listener = None;
+        state.listeners.clear();
     }
 }
 
@@ -150,35 +191,62 @@ impl Drop for Duplex {
     }
 }
 
-/// Reads the stream until it ends or nobody needs it.
-async fn read(duplex: Weak<Duplex>, server: Weak<Server>, mut messages: Messages) {
-    while let Ok(Some(message)) = messages.next().await {
-        let Some(alive) = duplex.upgrade() else { return };
-        match (alive.address(&message), message) {
-            (Some(sender), message) => {
-                let _ = sender.send(message).await;
-            }
-            (None, ServerMessage::Request(asked)) => refuse(&alive, &server, &asked).await,
-            (None, _) => {}
-        }
-    }
-    if let Some(alive) = duplex.upgrade() {
-        alive.close();
-    }
+/// Who hears a message.
+enum Addressee {
+    Request(mpsc::Sender<ServerMessage>),
+    Listeners(Vec<mpsc::Sender<ServerMessage>>),
 }
 
-/// A question that belongs to no single request is answered here: `ping` as it wants, others not.
-async fn refuse(duplex: &Arc<Duplex>, server: &Weak<Server>, asked: &ServerRequest) {
-    let Some(server) = server.upgrade() else { return };
-    let content = if asked.method == "ping" {
-        mcp::Content::Result(Bytes::from_static(b"{}"))
-    } else {
-        compose::error_content(-32603, "the gateway cannot tell whom this is for")
-    };
-    let opened = Opened::over(duplex.clone());
-    let credential = server.credential.fetch();
-    let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
-    let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
+/// What is never said within a request.
+fn is_for_listeners(method: &str) -> bool {
+    method.ends_with("/list_changed") || method == "notifications/resources/updated"
+}
+
+/// Reads a stream. Holds on to neither conversation nor server.
+struct Reader {
+    duplex: Weak<Duplex>,
+    server: Weak<Server>,
+    session: Option<Opened>,
+}
+
+impl Reader {
+    async fn run(self, mut source: impl Source) {
+        while let Ok(Some(message)) = source.next().await {
+            let Some(alive) = self.duplex.upgrade() else { return };
+            match (alive.address(&message), message) {
+                (Some(Addressee::Request(sender)), message) => {
+                    let _ = sender.send(message).await;
+                }
+                (Some(Addressee::Listeners(listeners)), ServerMessage::Notification(told)) => {
+                    for listener in listeners {
+                        let _ = listener.send(ServerMessage::Notification(told.clone())).await;
+                    }
+                }
+                (None, ServerMessage::Request(asked)) => self.refuse(&alive, &asked).await,
+                (Some(Addressee::Listeners(_)) | None, _) => {}
+            }
+        }
+        if let Some(alive) = self.duplex.upgrade() {
+            alive.close();
+        }
+    }
+
+    /// A question that belongs to no single request is answered here: `ping` as it wants, others not.
+    async fn refuse(&self, duplex: &Arc<Duplex>, asked: &ServerRequest) {
+        let Some(server) = self.server.upgrade() else { return };
+        let content = if asked.method == "ping" {
+            mcp::Content::Result(Bytes::from_static(b"{}"))
+        } else {
+            compose::error_content(-32603, "the gateway cannot tell whom this is for")
+        };
+        let opened = match &self.session {
+            Some(session) => session.clone(),
+            None => Opened::over(duplex.clone()),
+        };
+        let credential = server.credential.fetch();
+        let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
+        let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
+    }
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

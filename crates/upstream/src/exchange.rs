@@ -1,6 +1,7 @@
 //! One request and its answer: reads what the server sends until the answer comes, hands
 //! everything else to the companion, and takes a stream up again that the server closed on the way.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +47,31 @@ impl Exchange<'_> {
         if let Some(duplex) = self.session.and_then(|session| session.duplex.as_ref()) {
             return self.run_apart(duplex, post).await;
         }
+        match self.session.and_then(|session| session.beside.as_ref()) {
+            Some(beside) => self.run_between(beside, post).await,
+            None => self.run_here(post).await,
+        }
+    }
+
+    /// Reads the answer, and what the server says meanwhile on its session's own stream.
+    async fn run_between(&self, beside: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
+        let mut inbox = beside.expect(self.id);
+        let mut answering = pin!(self.run_here(post));
+        loop {
+            tokio::select! {
+                biased;
+                answered = &mut answering => return answered,
+                Some(message) = inbox.next() => match message {
+                    ServerMessage::Notification(_) | ServerMessage::Request(_) => drop(self.take(message).await?),
+                    // Answers come where they were asked for.
+                    ServerMessage::Result { .. } | ServerMessage::Error { .. } => {}
+                },
+            }
+        }
+    }
+
+    /// The answer is what the request's own connection says.
+    async fn run_here(&self, post: Post<'_>) -> Result<Answered, Failure> {
         let response = self.server.link.send(post).await?;
         let (status, session_id) = (response.status(), response.headers().get(SESSION_ID).cloned());
         let message = if status.is_success() {

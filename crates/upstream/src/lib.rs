@@ -24,6 +24,7 @@ mod listen;
 mod message;
 mod server;
 mod session;
+mod standing;
 
 pub use companion::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
@@ -34,4 +35,4 @@ pub use failure::{Failure, TlsFault};
 pub use list::{ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
 pub use server::{Caps, Isolation, Server, ServerSettings, Transport};
-pub use session::{Guest, Relayed, SessionKey};
+pub use session::{Guest, OwnStream, Relayed, SessionKey};

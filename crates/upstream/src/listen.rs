@@ -72,8 +72,8 @@ pub async fn listen(
         Era::Modern => subscribe(server, &guest, topics, companion, ready).await,
         Era::Legacy => {
             let opened = server.session(&guest).await?;
-            if let Some(duplex) = &opened.duplex {
-                let mut messages = duplex.listen();
+            if let Some(stream) = opened.stream() {
+                let mut messages = stream.listen();
                 for uri in &topics.uris {
                     subscribe_to(server, &opened, uri).await?;
                 }

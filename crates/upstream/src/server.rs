@@ -187,6 +187,7 @@ impl Server {
             (Isolation::Shared, SessionKey::Client(_)) => Guest {
                 key: SessionKey::Shared,
                 capabilities: Relayed::nothing(),
+                stream: guest.stream,
             },
             (Isolation::Shared | Isolation::PerPrincipal, _) => guest.clone(),
         }

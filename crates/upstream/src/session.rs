@@ -12,11 +12,12 @@ use mcp::{Version, compose};
 use vocabulary::Digest;
 
 use crate::companion::Alone;
-use crate::duplex::Duplex;
+use crate::duplex::{Duplex, Outward};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::{Server, Transport};
+use crate::standing::Standing;
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,6 +37,17 @@ pub struct Guest {
     pub key: SessionKey,
     /// What servers are told of the client's capabilities.
     pub capabilities: Relayed,
+    /// Who opens the session's own stream.
+    pub stream: OwnStream,
+}
+
+/// Who opens the stream of a session on which a server says what answers no request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnStream {
+    /// The client, when it likes to.
+    Client,
+    /// The gateway: the client cannot, and a server may ask its questions there.
+    Gateway,
 }
 
 /// The capabilities of a client that we relay, as raw objects.
@@ -48,6 +60,11 @@ pub struct Relayed {
 }
 
 impl Relayed {
+    /// Whether the client can be asked anything.
+    fn is_nothing(&self) -> bool {
+        self.legacy.as_ref() == b"{}"
+    }
+
     /// None.
     #[must_use]
     pub fn nothing() -> Self {
@@ -66,6 +83,7 @@ impl Guest {
         Self {
             key: SessionKey::Discovery,
             capabilities: Relayed::nothing(),
+            stream: OwnStream::Client,
         }
     }
 }
@@ -81,6 +99,8 @@ pub(crate) struct Facts {
     pub(crate) level: Mutex<Option<&'static str>>,
     /// The stream everything comes on, where there is one.
     pub(crate) duplex: Option<Arc<Duplex>>,
+    /// The stream of what the server says beside its answers, where the gateway has opened it.
+    pub(crate) beside: Option<Arc<Duplex>>,
 }
 
 impl Opened {
@@ -91,12 +111,18 @@ impl Opened {
             version: Version::November2024,
             level: Mutex::new(None),
             duplex: Some(duplex),
+            beside: None,
         }))
+    }
+
+    /// The stream that says what answers nothing, if it is open.
+    pub(crate) fn stream(&self) -> Option<&Arc<Duplex>> {
+        self.duplex.as_ref().or(self.beside.as_ref())
     }
 
     /// Where messages go, if not to the server's own address.
     pub(crate) fn endpoint(&self) -> Option<&http::Uri> {
-        self.duplex.as_ref().map(|duplex| duplex.endpoint())
+        self.duplex.as_ref().and_then(|duplex| duplex.endpoint())
     }
 
     fn is_closed(&self) -> bool {
@@ -217,8 +243,28 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Fail
         version,
         level: Mutex::new(None),
         duplex,
+        beside: None,
     }));
     let body = compose::notification("notifications/initialized", None);
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;
-    Ok(opened)
+    let wanted = guest.stream == OwnStream::Gateway && !guest.capabilities.is_nothing();
+    Ok(match server.transport {
+        Transport::Http if wanted => with_stream(opened, server).await,
+        Transport::Http | Transport::Sse => opened,
+    })
+}
+
+/// Opens the session's own stream, where the server has one: before the first request, which may make it ask there.
+async fn with_stream(opened: Opened, server: &Arc<Server>) -> Opened {
+    let Some(source) = Standing::open(server, &opened).await else {
+        return opened;
+    };
+    let beside = Duplex::start(server, Outward::Session, source, Some(opened.clone()));
+    Opened(Arc::new(Facts {
+        session_id: opened.session_id.clone(),
+        version: opened.version,
+        level: Mutex::new(None),
+        duplex: None,
+        beside: Some(beside),
+    }))
 }
