@@ -7,13 +7,16 @@ use crate::support::environment::repository;
 
 /// Heavy dependencies and the one room that may import each. `rmcp` re-encodes what it reads, so it has none: only the
 /// fixture of the conformance tests has it.
-const HEAVY: [(&str, &str); 9] = [
+const HEAVY: [(&str, &str); 12] = [
     ("jsonschema", "schema"),
     ("cedar-policy", "policy"),
     ("governor", "policy"),
     ("rusqlite", "store"),
     ("jsonwebtoken", "gateway"),
     ("x509-parser", "gateway"),
+    ("landlock", "sandbox"),
+    ("libc", "sandbox"),
+    ("seccompiler", "sandbox"),
     ("mimalloc", "portreeve"),
     ("clap", "portreeve"),
     ("rmcp", "tests/fixture"),

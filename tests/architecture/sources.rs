@@ -1,4 +1,4 @@
-//! Walls around source files: length, names, first lines, and no `unsafe` while nobody has a reason for it.
+//! Walls around source files: length, names, first lines, and `unsafe` in the one file that has a reason for it.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ fn no_file_has_a_name_that_says_nothing() {
 }
 
 #[test]
-fn nothing_is_unsafe() {
+fn nothing_is_unsafe_but_one_module() {
     let words = [
         "unsafe {",
         "unsafe fn",
@@ -49,8 +49,15 @@ fn nothing_is_unsafe() {
         "unsafe trait",
         "(unsafe_code",
     ];
+    let room = repository().join("crates/sandbox/src");
     for (path, text) in shipped() {
-        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        if path == room.join("sys.rs") || path.starts_with(room.join("sys")) {
+            continue;
+        }
+        // Its door is opened where the module is named, and nowhere else.
+        let door = |line: &str| path == room.join("lib.rs") && line.starts_with("#[expect(unsafe_code, reason = ");
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in lines.filter(|line| !door(line)) {
             assert!(
                 !words.iter().any(|word| line.contains(word)),
                 "{}: {line}",

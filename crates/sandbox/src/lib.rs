@@ -1,0 +1,32 @@
+//! Starts a process inside walls and watches its doors. Namespaces are the wall, seccomp closes what they leave
+//! open, Landlock is a second wall for files and signals; what cannot be built is refused, never left out. The only
+//! crate with `unsafe` code (`sys.rs`) and the only one that starts processes.
+
+mod egress;
+mod environment;
+mod filesystem;
+mod launch;
+mod limits;
+mod network;
+mod plan;
+mod probe;
+mod report;
+mod seccomp;
+#[expect(unsafe_code, reason = "calls that have no safe wrapper")]
+mod sys;
+
+pub mod host;
+
+pub use egress::{
+    AllowedDestination, Allowlist, AllowlistFault, Answers, Attempt, Doors, Egress, Event, FaultKind, Host,
+    HostResolver, Reason, Resolve, Verdict, Witness,
+};
+pub use launch::launcher::launcher_main;
+pub use launch::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Starting, Streams};
+pub use limits::Limits;
+pub use plan::{DEDICATED_UID, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault};
+pub use probe::{Missing, Strength, Tier};
+pub use report::{Failure, Layer, LimitsKind, Report};
+
+#[doc(hidden)]
+pub use launch::launcher::{Sabotage, launcher_main_sabotaged};

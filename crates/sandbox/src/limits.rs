@@ -1,0 +1,93 @@
+//! What an instance may use: control groups where one was handed down to the gateway, process limits everywhere.
+
+mod group;
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::group::{Delegated, Group};
+
+/// What one instance may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of memory: of the whole instance in a control group, of each process without.
+    pub memory: u64,
+    /// Processes and threads.
+    pub processes: u32,
+    /// Processor seconds: of the whole instance in a control group, of each process without; `None` for servers that stay.
+    pub cpu_seconds: Option<u64>,
+    /// Bytes in `/tmp`, in the home directory and in `/dev/shm`, each.
+    pub temporary: u64,
+    /// Bytes in one file.
+    pub file: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 1 << 30,
+            processes: 256,
+            cpu_seconds: None,
+            temporary: 256 << 20,
+            file: 1 << 30,
+        }
+    }
+}
+
+/// Whose processes the process limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Those of the sandbox: it has a user namespace.
+    Own,
+    /// All of this uid on the host.
+    WholeUser,
+}
+
+/// Sets every process limit but the one on memory. Soft and hard alike, so that none can be raised.
+pub(crate) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
+    let processes = match counted {
+        // The launcher's two processes count too.
+        Counted::Own => u64::from(limits.processes) + 2,
+        Counted::WholeUser => u64::from(limits.processes) + tasks_of_this_user(),
+    };
+    set(Resource::Nproc, processes)?;
+    if let Some(seconds) = limits.cpu_seconds {
+        set(Resource::Cpu, seconds)?;
+    }
+    set(Resource::Fsize, limits.file)?;
+    set(Resource::Nofile, OPEN_FILES)?;
+    set(Resource::Core, 0)?;
+    set(Resource::Memlock, LOCKED)?;
+    set(Resource::Msgqueue, 0)
+}
+
+/// Limits the data of each process. Never its address space: runtimes reserve far more of that than they use.
+pub(crate) fn apply_memory(limits: &Limits) -> io::Result<()> {
+    set(Resource::Data, limits.memory)
+}
+
+/// Never above what we ourselves are held to.
+fn set(resource: Resource, value: u64) -> io::Result<()> {
+    let allowed = getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
+    let limit = Rlimit {
+        current: Some(allowed),
+        maximum: Some(allowed),
+    };
+    Ok(setrlimit(resource, limit)?)
+}
+
+/// How many threads this uid has on the host, as far as `/proc` shows them.
+fn tasks_of_this_user() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let me = geteuid().as_raw();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mine = processes.filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == me));
+    let tasks = mine.filter_map(|entry| std::fs::read_dir(entry.path().join("task")).ok());
+    tasks.map(|tasks| tasks.count() as u64).sum()
+}
+
+const OPEN_FILES: u64 = 4096;
+const LOCKED: u64 = 64 << 10;

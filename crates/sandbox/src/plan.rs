@@ -1,0 +1,423 @@
+//! From what configuration says to a plan that can be carried out; every fault is found before anything starts.
+
+mod paths;
+mod program;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use vocabulary::{Digest, Secret};
+
+use crate::egress::{Allowlist, AllowlistFault};
+use crate::limits::Limits;
+
+/// The uid and gid of servers of a gateway that runs as root, unless the workspace has an owner of its own.
+///
+/// Just below `nobody`, which other services share; nothing on a usual host belongs to it.
+pub const DEDICATED_UID: u32 = 65_533;
+
+/// How a server's files are confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FsPolicy {
+    /// Writes in the workspace, reads there and in the runtime's paths.
+    WorkspaceOnly,
+    /// Reads in the workspace and in the runtime's paths; no lasting write.
+    ReadOnly,
+    /// Not confined.
+    #[serde(rename = "none")]
+    Unconfined,
+}
+
+/// How a server's network is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetPolicy {
+    /// Only what the allowlist names.
+    Allowlist,
+    /// Nothing.
+    BlockAll,
+    /// Not confined: the host's network.
+    #[serde(rename = "none")]
+    Unconfined,
+}
+
+impl FsPolicy {
+    /// The word on receipts and in configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WorkspaceOnly => "workspace_only",
+            Self::ReadOnly => "read_only",
+            Self::Unconfined => "none",
+        }
+    }
+}
+
+impl NetPolicy {
+    /// The word on receipts and in configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowlist => "allowlist",
+            Self::BlockAll => "block_all",
+            Self::Unconfined => "none",
+        }
+    }
+}
+
+/// What configuration says about one server; nothing in it has been looked at.
+#[derive(Debug)]
+pub struct PlanDraft {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How files are confined.
+    pub fs: FsPolicy,
+    /// How the network is confined.
+    pub net: NetPolicy,
+    /// The server's directory, at the same path inside; also its working directory.
+    pub workspace: PathBuf,
+    /// Further paths the server may read.
+    pub read: Vec<PathBuf>,
+    /// Variables of the server's environment, beside those every sandbox has.
+    pub env: BTreeMap<String, Secret>,
+    /// Hosts and ports that may be reached; used with [`NetPolicy::Allowlist`].
+    pub allow: Vec<String>,
+    /// Ranges that are not public and into which allowed names may resolve.
+    pub private: Vec<String>,
+    /// What the server may use.
+    pub limits: Limits,
+    /// The uid to run under if the gateway is root; without it the workspace's owner, or [`DEDICATED_UID`] if that is root.
+    pub uid: Option<u32>,
+    /// The gateway's state directory, which no server may see.
+    pub state_dir: Option<PathBuf>,
+    /// Directories below `state_dir` that were made for sandboxes and may be seen, such as `workspaces`.
+    pub state_rooms: Vec<PathBuf>,
+}
+
+/// A draft that was checked: the paths exist, the program is there and can be seen from inside.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) command: Vec<String>,
+    pub(crate) program: PathBuf,
+    pub(crate) fs: FsPolicy,
+    pub(crate) net: NetPolicy,
+    pub(crate) workspace: PathBuf,
+    pub(crate) read: Vec<Shown>,
+    pub(crate) env: BTreeMap<String, Secret>,
+    pub(crate) limits: Limits,
+    pub(crate) user: Option<User>,
+    allowlist: Arc<Allowlist>,
+    policy_hash: Digest,
+}
+
+/// A path of `read`: what is shown, and where inside.
+///
+/// What it is was settled when the plan was checked; a link that is put in its place later is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) at: PathBuf,
+    pub(crate) source: PathBuf,
+}
+
+impl Shown {
+    /// Under its written name and under its real one, which programs find out and use.
+    fn of(path: &Path) -> Vec<Self> {
+        let source = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let mut names = vec![path.to_path_buf(), source.clone()];
+        names.dedup();
+        let shown = names.into_iter().map(|at| Self {
+            at,
+            source: source.clone(),
+        });
+        shown.collect()
+    }
+}
+
+/// Who the server is on the host, if the gateway is root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Plan {
+    /// Checks a draft against this host and says everything that is wrong with it.
+    pub fn check(draft: PlanDraft) -> Result<Self, Vec<PlanFault>> {
+        let mut faults = Vec::new();
+        let user = paths::user(&draft, &mut faults);
+        paths::check(&draft, user, &mut faults);
+        let program = program::find(&draft, user, &mut faults);
+        check_words(&draft, &mut faults);
+        let allowlist = allowlist(&draft, &mut faults);
+        match (program, allowlist) {
+            (Some(program), Some(allowlist)) if faults.is_empty() => Ok(Self {
+                policy_hash: policy_hash(&draft, user),
+                command: draft.command,
+                program,
+                fs: draft.fs,
+                net: draft.net,
+                workspace: draft.workspace,
+                read: draft.read.iter().flat_map(|path| Shown::of(path)).collect(),
+                env: draft.env,
+                limits: draft.limits,
+                user,
+                allowlist: Arc::new(allowlist),
+            }),
+            _ => Err(faults),
+        }
+    }
+
+    /// The digest of everything the plan says but the values of variables.
+    #[must_use]
+    pub fn policy_hash(&self) -> Digest {
+        self.policy_hash
+    }
+
+    /// What may be reached; empty, and thus nothing, unless the plan says `allowlist`.
+    #[must_use]
+    pub fn allowlist(&self) -> &Arc<Allowlist> {
+        &self.allowlist
+    }
+
+    /// How files are to be confined.
+    #[must_use]
+    pub fn fs(&self) -> FsPolicy {
+        self.fs
+    }
+
+    /// How the network is to be confined.
+    #[must_use]
+    pub fn net(&self) -> NetPolicy {
+        self.net
+    }
+
+    /// The server's directory.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Whether a part of the workspace is to be read-only, which takes a mount: Landlock only ever adds rights.
+    pub(crate) fn shows_part_of_workspace(&self) -> bool {
+        let writable = self.fs == FsPolicy::WorkspaceOnly;
+        writable && self.read.iter().any(|shown| shown.source.starts_with(&self.workspace))
+    }
+
+    /// The host uid the server will run under, if the gateway is root and gives it up.
+    #[must_use]
+    pub fn uid(&self) -> Option<u32> {
+        self.user.map(|user| user.uid)
+    }
+}
+
+/// Something in a draft that cannot be carried out on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanFault {
+    /// There is nothing to start.
+    #[error("`command` is empty; name the program and its arguments")]
+    EmptyCommand,
+    /// A text cannot be passed to a program.
+    #[error("{what} holds a NUL character, which no program can be given")]
+    Nul {
+        /// Where it stands.
+        what: String,
+    },
+    /// A path is relative.
+    #[error("`{}` is a relative path; write it from the root", path.display())]
+    Relative {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path is not UTF-8.
+    #[error("`{}` is not UTF-8", path.display())]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The workspace is not there.
+    #[error("the workspace `{}` does not exist or cannot be looked at; create it", path.display())]
+    WorkspaceMissing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The workspace is a file.
+    #[error("the workspace `{}` is not a directory", path.display())]
+    WorkspaceNotDirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The workspace's path leads elsewhere.
+    #[error("the workspace `{}` leads through a symbolic link to `{}`; write the latter", path.display(), target.display())]
+    WorkspaceSymlink {
+        /// The path as written.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// The workspace is a directory of the system.
+    #[error("the workspace `{}` is a directory of the system; give the server a directory of its own", path.display())]
+    WorkspaceIsSystem {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path shows the gateway's state.
+    #[error("`{}` would show the gateway's state in `{}` to the server; choose a path that neither holds it nor lies in it", path.display(), state.display())]
+    ShowsState {
+        /// The path.
+        path: PathBuf,
+        /// The state directory.
+        state: PathBuf,
+    },
+    /// The server's uid cannot use the workspace.
+    #[error("uid {uid}, under which the server runs, cannot use the workspace `{}`; change its owner to {uid} or its mode", path.display())]
+    WorkspaceUnusable {
+        /// The path.
+        path: PathBuf,
+        /// The uid.
+        uid: u32,
+    },
+    /// A path of `read` is not there.
+    #[error("the path `{}` in `read` does not exist or cannot be looked at", path.display())]
+    ReadMissing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path of `read` must not be shown.
+    #[error("the path `{}` in `read` is never shown to a server; name the directory below it that is needed", path.display())]
+    ReadForbidden {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The program was not found.
+    #[error(
+        "`{program}` was not found in {searched}; install it there, or write its full path and add its directory to `read`"
+    )]
+    ProgramMissing {
+        /// The program as written.
+        program: String,
+        /// The places that were searched.
+        searched: String,
+    },
+    /// The program is there but cannot be seen from inside.
+    #[error("`{program}` leads to `{}`, which is neither below /usr nor in `read` nor in the workspace; add its directory to `read`", target.display())]
+    ProgramHidden {
+        /// The program as written.
+        program: String,
+        /// The file it stands for.
+        target: PathBuf,
+    },
+    /// The program cannot be executed.
+    #[error("`{}` is not a file that uid {uid}, under which the server runs, may execute; change its mode or that of the directories above it", path.display())]
+    ProgramNotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// The uid.
+        uid: u32,
+    },
+    /// A variable cannot have this name.
+    #[error("`{name}` is no name for a variable; use letters, digits and `_`, not starting with a digit")]
+    VariableName {
+        /// The name.
+        name: String,
+    },
+    /// A limit of nothing.
+    #[error("the limit `{limit}` is 0, with which nothing can run; raise it")]
+    ZeroLimit {
+        /// The limit.
+        limit: &'static str,
+    },
+    /// Root was asked for.
+    #[error("servers are never run as uid 0; choose another uid")]
+    RootUser,
+    /// Another uid cannot be had.
+    #[error("uid {uid} was asked for, but the gateway is not root and cannot change to it; leave `uid` out")]
+    CannotChangeUser {
+        /// The uid that was asked for.
+        uid: u32,
+    },
+    /// An entry of `allow` or `private` cannot be used.
+    #[error("{0}")]
+    Egress(AllowlistFault),
+}
+
+/// What may be reached. Entries are judged in any case, but only `allowlist` opens anything.
+fn allowlist(draft: &PlanDraft, faults: &mut Vec<PlanFault>) -> Option<Allowlist> {
+    let parsed = Allowlist::parse(&draft.allow, &draft.private)
+        .map_err(|wrong| faults.extend(wrong.into_iter().map(PlanFault::Egress)))
+        .ok()?;
+    match draft.net {
+        NetPolicy::Allowlist => Some(parsed),
+        NetPolicy::BlockAll | NetPolicy::Unconfined => Allowlist::parse(&[], &[]).ok(),
+    }
+}
+
+/// Everything that is said in words rather than paths.
+fn check_words(draft: &PlanDraft, faults: &mut Vec<PlanFault>) {
+    let nul = |what: &str| PlanFault::Nul { what: what.to_owned() };
+    if draft.command.iter().any(|word| word.contains('\0')) {
+        faults.push(nul("`command`"));
+    }
+    for (name, value) in &draft.env {
+        let mut characters = name.chars();
+        let starts = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        if !starts || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            faults.push(PlanFault::VariableName { name: name.clone() });
+        }
+        if value.expose().contains('\0') {
+            faults.push(nul(&format!("the value of `{name}`")));
+        }
+    }
+    let zero = [
+        ("memory", draft.limits.memory == 0),
+        ("processes", draft.limits.processes == 0),
+        ("cpu_seconds", draft.limits.cpu_seconds == Some(0)),
+        ("temporary", draft.limits.temporary == 0),
+        ("file", draft.limits.file == 0),
+    ];
+    faults.extend(
+        zero.into_iter()
+            .filter(|(_, is_zero)| *is_zero)
+            .map(|(limit, _)| PlanFault::ZeroLimit { limit }),
+    );
+}
+
+/// What the policy hash covers. Field order is part of the hash; values of variables are left out, names are not.
+#[derive(Serialize)]
+struct Image<'a> {
+    allow: &'a [String],
+    command: &'a [String],
+    env: Vec<&'a str>,
+    fs: FsPolicy,
+    limits: Limits,
+    net: NetPolicy,
+    private: &'a [String],
+    read: Vec<&'a Path>,
+    user: Option<User>,
+    workspace: &'a Path,
+}
+
+fn policy_hash(draft: &PlanDraft, user: Option<User>) -> Digest {
+    let mut read: Vec<&Path> = draft.read.iter().map(PathBuf::as_path).collect();
+    read.sort();
+    let image = Image {
+        allow: &draft.allow,
+        command: &draft.command,
+        env: draft.env.keys().map(String::as_str).collect(),
+        fs: draft.fs,
+        limits: draft.limits,
+        net: draft.net,
+        private: &draft.private,
+        read,
+        user,
+        workspace: &draft.workspace,
+    };
+    // INVARIANT: only called without faults, hence all paths are UTF-8 and the image can be written.
+    Digest::of(&serde_json::to_vec(&image).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! The filters on system calls: what namespaces and Landlock leave open is closed here.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter, sock_filter,
+};
+
+use crate::plan::NetPolicy;
+
+/// The sockets a server may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    /// Internet sockets: the network they see is the sandbox's own, or was left open by the plan.
+    Internet,
+    /// None: without a network of its own, denying sockets is what is left.
+    Denied,
+}
+
+/// What the filters have to make up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ipc {
+    /// Shared memory and queues are the sandbox's own.
+    Separate,
+    /// They are the host's, and denied.
+    Shared,
+}
+
+/// Three programs, all in force at once; the strictest answer counts.
+#[derive(Debug)]
+pub(crate) struct Filters([BpfProgram; 3]);
+
+impl Filters {
+    /// Makes the programs; nothing is in force yet.
+    pub(crate) fn compile(sockets: Sockets, ipc: Ipc) -> io::Result<Self> {
+        let denied = program(denials(sockets, ipc)?, libc::EPERM)?;
+        // Its flags are in memory, where a filter cannot look; glibc falls back to `clone`, whose flags it can see.
+        let clone3 = program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
+        Ok(Self([denied, clone3, unknown_calls()]))
+    }
+
+    /// Puts them in force, for this thread and all it starts, for good.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(|filter| {
+            apply_filter(filter).map_err(|error| match error {
+                seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+                other @ (seccompiler::Error::Backend(_)
+                | seccompiler::Error::EmptyFilter
+                | seccompiler::Error::ThreadSync(_)) => io::Error::other(other),
+            })
+        })
+    }
+}
+
+impl Sockets {
+    /// Without a network namespace the plan's word decides.
+    pub(crate) fn without_namespace(net: NetPolicy) -> Self {
+        match net {
+            NetPolicy::Unconfined => Self::Internet,
+            NetPolicy::BlockAll | NetPolicy::Allowlist => Self::Denied,
+        }
+    }
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn program(rules: Rules, errno: i32) -> io::Result<BpfProgram> {
+    let errno = u32::try_from(errno).map_err(io::Error::other)?;
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), architecture)
+        .and_then(BpfProgram::try_from)
+        .map_err(io::Error::other)
+}
+
+/// Refuses every call the kernel has got since this was written, and x32 calls, whose numbers lie above all others.
+///
+/// Four instructions: load the number; from `FIRST_UNKNOWN` on say ENOSYS; else allow. Foreign architectures were
+/// killed by the other programs, which look at it first.
+fn unknown_calls() -> BpfProgram {
+    let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    vec![
+        instruction(0x20, 0, 0, 0),
+        instruction(0x35, 0, 1, FIRST_UNKNOWN),
+        instruction(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+/// `open_tree_attr` of Linux 6.15: the first call we have not judged. From 424 on, numbers are alike everywhere.
+const FIRST_UNKNOWN: u32 = 467;
+
+fn denials(sockets: Sockets, ipc: Ipc) -> io::Result<Rules> {
+    let mut rules: Rules = DENIED
+        .iter()
+        .chain(DENIED_HERE)
+        .map(|call| (*call, Vec::new()))
+        .collect();
+    if ipc == Ipc::Shared {
+        rules.extend(SHARED_IPC.map(|call| (call, Vec::new())));
+    }
+    rules.insert(
+        libc::SYS_clone,
+        NAMESPACES
+            .map(|flag| has(0, flag))
+            .into_iter()
+            .collect::<io::Result<_>>()?,
+    );
+    rules.insert(
+        libc::SYS_ioctl,
+        vec![all(&[is(1, TIOCSTI)?])?, all(&[is(1, TIOCLINUX)?])?],
+    );
+    rules.insert(libc::SYS_socket, socket_rules(sockets)?);
+    rules.insert(libc::SYS_socketpair, socketpair_rules()?);
+    Ok(rules)
+}
+
+/// Each rule is a reason to refuse.
+fn socket_rules(sockets: Sockets) -> io::Result<Vec<SeccompRule>> {
+    let (inet, inet6, netlink) = (libc::AF_INET as u64, libc::AF_INET6 as u64, libc::AF_NETLINK as u64);
+    if sockets == Sockets::Denied {
+        // An empty list of rules matches always.
+        return Ok(Vec::new());
+    }
+    let mut rules = vec![
+        all(&[is_not(0, inet)?, is_not(0, inet6)?, is_not(0, netlink)?])?,
+        all(&[is(0, netlink)?, is_not(2, libc::NETLINK_ROUTE as u64)?])?,
+    ];
+    for family in [inet, inet6] {
+        // TCP and UDP are all a server needs, and all the tap can see.
+        let protocols = [0, libc::IPPROTO_TCP as u64, libc::IPPROTO_UDP as u64];
+        let [any, tcp, udp] = protocols.map(|protocol| is_not(2, protocol));
+        rules.push(all(&[is(0, family)?, any?, tcp?, udp?])?);
+        for kind in [
+            libc::SOCK_RAW,
+            libc::SOCK_RDM,
+            libc::SOCK_SEQPACKET,
+            libc::SOCK_DCCP,
+            OLD_PACKET,
+        ] {
+            rules.push(all(&[is(0, family)?, kind_is(kind)?])?);
+        }
+    }
+    Ok(rules)
+}
+
+/// Connected pairs of streams or of packets only: a datagram socket could be sent on to any path.
+fn socketpair_rules() -> io::Result<Vec<SeccompRule>> {
+    let mut rules = vec![all(&[is_not(0, libc::AF_UNIX as u64)?])?];
+    for kind in 0..=0xf {
+        if kind != libc::SOCK_STREAM && kind != libc::SOCK_SEQPACKET {
+            rules.push(all(&[kind_is(kind)?])?);
+        }
+    }
+    Ok(rules)
+}
+
+fn is(argument: u8, value: u64) -> io::Result<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Eq, value)
+}
+
+fn is_not(argument: u8, value: u64) -> io::Result<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Ne, value)
+}
+
+/// The kind of a socket, without the flags that share its argument.
+fn kind_is(kind: i32) -> io::Result<SeccompCondition> {
+    condition(1, SeccompCmpOp::MaskedEq(0xf), kind as u64)
+}
+
+fn has(argument: u8, flag: i32) -> io::Result<SeccompRule> {
+    let flag = u64::from(flag as u32);
+    all(&[condition(argument, SeccompCmpOp::MaskedEq(flag), flag)?])
+}
+
+/// The kernel looks at the lower half of these arguments only, and so do we.
+fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> io::Result<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).map_err(io::Error::other)
+}
+
+fn all(conditions: &[SeccompCondition]) -> io::Result<SeccompRule> {
+    SeccompRule::new(conditions.to_vec()).map_err(io::Error::other)
+}
+
+/// Typing on the terminal's behalf; libc gives them another type on each platform.
+const TIOCSTI: u64 = 0x5412;
+const TIOCLINUX: u64 = 0x541c;
+
+/// SOCK_PACKET, which libc no longer wants named.
+const OLD_PACKET: i32 = 10;
+
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+const SHARED_IPC: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
+
+/// Calls that no server needs and that reach into other processes, into mounts, or deep into the kernel.
+const DENIED: &[i64] = &[
+    // other processes
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // large parts of the kernel that have been ways out before
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    // mounts and namespaces
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    STATMOUNT,
+    LISTMOUNT,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // the machine
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_settimeofday,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_personality,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_nfsservctl,
+];
+
+/// Linux 6.8; alike on all architectures.
+const STATMOUNT: i64 = 457;
+const LISTMOUNT: i64 = 458;
+
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[i64] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS__sysctl,
+    libc::SYS_ustat,
+    libc::SYS_sysfs,
+];
+#[cfg(target_arch = "aarch64")]
+const DENIED_HERE: &[i64] = &[];

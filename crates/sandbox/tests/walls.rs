@@ -1,0 +1,23 @@
+//! Real processes inside real walls: what they can and cannot do, as root and as an ordinary user.
+
+#[cfg(test)]
+#[path = "walls/bench.rs"]
+mod bench;
+#[cfg(test)]
+#[path = "walls/confined.rs"]
+mod confined;
+#[cfg(test)]
+#[path = "walls/doors.rs"]
+mod doors;
+#[cfg(test)]
+#[path = "walls/failing.rs"]
+mod failing;
+#[cfg(test)]
+#[path = "walls/lifetime.rs"]
+mod lifetime;
+#[cfg(test)]
+#[path = "walls/limited.rs"]
+mod limited;
+#[cfg(test)]
+#[path = "walls/tiers.rs"]
+mod tiers;
