@@ -9,6 +9,7 @@ pub mod keys;
 mod limits;
 mod listen;
 mod policy;
+mod process;
 mod raw;
 mod servers;
 mod state;
@@ -23,8 +24,10 @@ pub use fault::{Fault, Faults};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
 pub use listen::{Listen, Tls};
+pub(crate) use process::workspaces;
+pub use process::{Environment, Process, Workspace};
 pub use raw::{RawConfig, find_file, variable};
-pub use servers::{Credential, Era, Isolation, Server, ToolRule, Transport, UnknownFields};
+pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
 pub use state::State;
 
 #[cfg(test)]

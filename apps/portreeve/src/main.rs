@@ -6,5 +6,12 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: the launcher has to be a single thread.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == sandbox::LAUNCHER_WORD)
+    {
+        return sandbox::launcher_main();
+    }
     portreeve::command::run()
 }

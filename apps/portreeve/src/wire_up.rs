@@ -3,6 +3,7 @@
 mod discovery;
 mod plan;
 mod ports;
+mod processes;
 mod reload;
 mod running;
 mod state_files;
@@ -25,6 +26,7 @@ pub(crate) use self::discovery::note as inventory_note;
 pub(crate) use self::plan::{facts, ledger_settings};
 pub(crate) use self::ports::approve_as_seen;
 pub use self::ports::{StateActivity, StateTokens};
+pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;
 pub use self::state_files::{Whereabouts, admin_token_file};
 
@@ -81,7 +83,8 @@ impl Started {
             admin: bound(admin_door.address()?),
             ca: matches!(config.listen.tls, Tls::Auto).then(|| tls::local_ca(&tls_dir(&config))),
         };
-        let running = Running::new(config, clock.clone(), certificate, public_url)?;
+        let launcher = processes::launcher(&config).await;
+        let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
@@ -160,6 +163,7 @@ impl Started {
             door.await.context("a listener broke")?;
         }
         let _ = tokio::time::timeout(LAST_CALLS, self.running.until_idle()).await;
+        self.running.end_processes().await;
         let ledger = self.running.ledger.clone();
         tokio::task::spawn_blocking(move || ledger.shutdown())
             .await

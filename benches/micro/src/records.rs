@@ -87,6 +87,7 @@ fn called(who: Arc<Principal>) -> Ending {
         session: Some(Digest::of(b"session")),
         args_hash: Some(Digest::of(b"arguments")),
         args_canon: Some(Spelling::Jcs),
+        walls: None,
     };
     let decision = DecisionFacts {
         result: Verdict::Allow,

@@ -44,6 +44,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<Snapshot> {
         let own = ServerFacts {
             id: id.clone(),
             trust: Trust::Internal,
+            tier: policy::SandboxTier::default(),
             tools: risks,
         };
         let definitions = (0..TOOLS_EACH)

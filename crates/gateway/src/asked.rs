@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{Method, Request};
+use upstream::OpenCase;
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
@@ -61,6 +62,15 @@ impl Asked {
     /// The session, of a client that has one.
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         self.client.session()
+    }
+
+    /// What a process is told apart by while it works on this.
+    pub(crate) fn open_case(&self) -> OpenCase {
+        OpenCase {
+            receipt_id: self.arrival.receipt_id,
+            tool: None,
+            session: self.session().map(|session| session.digest),
+        }
     }
 
     /// Says something to the client before the answer.

@@ -12,7 +12,7 @@ use mcp::{Era, Method, Request};
 use policy::{InFlight, Target};
 use screening::arguments::Checked;
 use screening::result::{ScreenedResult, screen};
-use upstream::{Departure, Dispatched, Failure, Flight, Server, embark};
+use upstream::{Departure, Dispatched, Failure, Flight, SeenWalls, Server, embark};
 use vocabulary::Risk;
 
 use crate::asked::Ended;
@@ -47,8 +47,20 @@ pub(crate) struct Journey {
     pub(crate) task: String,
     /// Whether the answer is about a task of a server with sessions.
     pub(crate) session_task: bool,
+    /// What stands around the process it goes to.
+    pub(crate) walls: SeenWalls,
     /// Held while the request is under way.
     pub(crate) seat: Option<InFlight>,
+}
+
+impl Journey {
+    /// What its record says, once it has arrived.
+    pub(crate) fn facts(&self) -> MessageFacts {
+        MessageFacts {
+            walls: self.walls.now(),
+            ..self.facts.clone()
+        }
+    }
 }
 
 impl Case<'_> {
@@ -92,6 +104,7 @@ impl Case<'_> {
             target,
             task: request.params().text("taskId").unwrap_or_default().into_owned(),
             session_task,
+            walls: SeenWalls::default(),
             seat: Some(seat),
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
@@ -115,8 +128,12 @@ impl Case<'_> {
             trace: self.asked.arrival.trace_id,
             epoch: self.gateway.town().policy.epoch(),
         };
+        let mut journey = journey;
         Ok(match embark(permit, departure) {
-            Ok(flight) => self.travel(request, journey, flight).await,
+            Ok(flight) => {
+                journey.walls = flight.walls();
+                self.travel(request, journey, flight).await
+            }
             Err(failure) => self.failed(journey.facts, journey.decision, Some(server.credential()), &failure),
         })
     }
@@ -188,6 +205,7 @@ impl Case<'_> {
             our_token: flight.id(),
             guards: self.town.limits.result,
             asking: Asking::default(),
+            tool: journey.facts.tool_name.as_deref(),
         };
         let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
         tokio::select! {
@@ -212,8 +230,8 @@ impl Case<'_> {
         let guards = &self.town.limits.result;
         let (status, reply, code) = match dispatched {
             Err(failure) => {
-                let source = journey.server.credential();
-                return self.failed(journey.facts, journey.decision, Some(source), &failure);
+                let (facts, source) = (journey.facts(), journey.server.credential());
+                return self.failed(facts, journey.decision, Some(source), &failure);
             }
             Ok(Dispatched::Result(raw)) => match screen(raw, guards) {
                 Ok(result) => self.adapt(&journey, result).await,

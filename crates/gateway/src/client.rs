@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ledger::Era;
 use mcp::capabilities::Capabilities;
 use mcp::translate::LogLevel;
-use upstream::{Guest, OwnStream, Relayed, SessionKey};
+use upstream::{Guest, OwnStream, Owner, Relayed, SessionKey};
 use vocabulary::{Digest, Principal};
 
 use crate::session::Session;
@@ -92,36 +92,46 @@ impl Client {
     /// For whom a server does something: one client session, or one principal with one set of
     /// capabilities. Never anybody else's.
     pub(crate) fn guest(&self, who: &Principal) -> Guest {
-        let (key, abilities, stream) = match self {
+        let (key, owner, abilities, stream) = match self {
             Self::Unmet => {
                 return Guest {
                     key: SessionKey::Client(Digest::of(b"")),
                     capabilities: Relayed::nothing(),
                     stream: OwnStream::Client,
+                    owner: None,
                 };
             }
-            Self::Legacy(session) => (session.digest, &session.abilities, OwnStream::Client),
+            Self::Legacy(session) => (session.digest, session.processes, &session.abilities, OwnStream::Client),
             Self::Modern(client) => {
-                let key = principal_key(who, &client.abilities);
-                (key, &client.abilities, OwnStream::Gateway)
+                let owner = owner(who, &client.abilities);
+                (owner.process, owner, &client.abilities, OwnStream::Gateway)
             }
         };
         Guest {
             key: SessionKey::Client(key),
             capabilities: abilities.relayed.clone(),
             stream,
+            owner: Some(owner),
         }
     }
 }
 
-fn principal_key(who: &Principal, abilities: &Abilities) -> Digest {
+/// Whose a process of this principal is.
+pub(crate) fn owner(who: &Principal, abilities: &Abilities) -> Owner {
+    Owner {
+        principal: principal_key(who, b""),
+        process: principal_key(who, abilities.declared.key()),
+    }
+}
+
+fn principal_key(who: &Principal, abilities: &[u8]) -> Digest {
     let client = who.client_id.as_deref().unwrap_or_default();
     let parts: [&[u8]; 5] = [
         who.issuer.as_bytes(),
         who.sub.as_bytes(),
         client.as_bytes(),
         who.actor_type.as_str().as_bytes(),
-        abilities.declared.key(),
+        abilities,
     ];
     let lengths = parts.map(|part| (part.len() as u64).to_be_bytes());
     let framed = lengths

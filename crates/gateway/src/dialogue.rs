@@ -302,10 +302,11 @@ impl Case<'_> {
         journey: Journey,
         (status, reply, code): (Status, Prepared, Option<ReasonCode>),
     ) -> Ended {
+        let facts = journey.facts();
         let mut decision = journey.decision;
         decision.reason_codes.extend(code);
         let source = journey.server.credential();
-        self.ended_called(journey.facts, decision, Some(source), (status, Some(true), reply))
+        self.ended_called(facts, decision, Some(source), (status, Some(true), reply))
     }
 
     /// Puts every question on the stream of the call, and waits for all answers.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use mcp::splice::Splice;
 use mcp::translate::LogLevel;
 use screening::result::{Guards, ScreenedResult, screen};
-use upstream::{Aside, Companion, ListKind, Question, RawNotification, Waiting};
+use upstream::{Aside, Companion, ListKind, OpenCase, Question, RawNotification, Waiting};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
@@ -27,6 +27,8 @@ pub(crate) struct Escort<'a> {
     pub(crate) our_token: u64,
     pub(crate) guards: Guards,
     pub(crate) asking: Asking,
+    /// The tool that is called.
+    pub(crate) tool: Option<&'a str>,
 }
 
 /// How many questions are open, and when one was last.
@@ -85,6 +87,13 @@ impl Companion for Escort<'_> {
 
     fn last_asked(&self) -> Option<Instant> {
         self.asking.last()
+    }
+
+    fn case(&self) -> Option<OpenCase> {
+        Some(OpenCase {
+            tool: self.tool.map(str::to_owned),
+            ..self.asked.open_case()
+        })
     }
 }
 

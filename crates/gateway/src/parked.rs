@@ -12,7 +12,7 @@ use mcp::{Content, Request, compose, mrtr};
 use policy::InFlight;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use upstream::{Aside, Companion, Failure, Flight, Reply, Waiting};
+use upstream::{Aside, Companion, Failure, Flight, OpenCase, Reply, SeenWalls, Waiting};
 use vocabulary::{Digest, random_hex};
 
 use crate::answer::Gateway;
@@ -35,6 +35,7 @@ pub(crate) struct Parked {
     asked_so_far: usize,
     since: Instant,
     owner: Owner,
+    walls: SeenWalls,
     /// A call that waits counts as running.
     _seat: Option<InFlight>,
 }
@@ -101,6 +102,7 @@ impl Case<'_> {
             our_token: flight.id(),
             guards: self.town.limits.result,
             asking: asking.clone(),
+            tool: journey.facts.tool_name.clone(),
             tell,
         };
         let work = tokio::spawn(async move { flight.fly(&companion).await });
@@ -113,6 +115,7 @@ impl Case<'_> {
             asked_so_far: 0,
             since: Instant::now(),
             owner: Owner::of(&self.asked.who),
+            walls: journey.walls.clone(),
             _seat: None,
         };
         self.attend(journey, parked).await
@@ -122,10 +125,11 @@ impl Case<'_> {
     pub(crate) async fn resume(
         &self,
         request: &Request,
-        journey: Journey,
+        mut journey: Journey,
         mut parked: Parked,
         answers: Vec<(String, Bytes)>,
     ) -> Ended {
+        journey.walls = parked.walls.clone();
         let token = request.params().meta("progressToken").map(<[u8]>::to_vec);
         *lock(&parked.current) = (self.asked.clone(), token);
         for (key, raw) in answers {
@@ -194,13 +198,8 @@ impl Case<'_> {
             .collect();
         let result = mrtr::compose_input_required(&inputs, &ticket);
         let reply = Prepared::own(self.id.clone(), result);
-        let source = journey.server.credential();
-        self.ended_called(
-            journey.facts,
-            journey.decision,
-            Some(source),
-            (Status::Success, None, reply),
-        )
+        let (facts, source) = (journey.facts(), journey.server.credential());
+        self.ended_called(facts, journey.decision, Some(source), (Status::Success, None, reply))
     }
 }
 
@@ -212,6 +211,7 @@ struct Attendant {
     our_token: u64,
     guards: screening::result::Guards,
     asking: Asking,
+    tool: Option<String>,
     tell: mpsc::Sender<Posed>,
 }
 
@@ -229,6 +229,7 @@ impl Companion for Attendant {
                         our_token: self.our_token,
                         guards: self.guards,
                         asking: self.asking.clone(),
+                        tool: None,
                     };
                     return escort.hear(aside).await;
                 }
@@ -268,6 +269,13 @@ impl Companion for Attendant {
 
     fn last_asked(&self) -> Option<Instant> {
         self.asking.last()
+    }
+
+    fn case(&self) -> Option<OpenCase> {
+        Some(OpenCase {
+            tool: self.tool.clone(),
+            ..lock(&self.current).0.open_case()
+        })
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) digest: Digest,
     /// What the client said it can, when it opened the session.
     pub(crate) abilities: Abilities,
+    /// Whose processes are used for it.
+    pub(crate) processes: upstream::Owner,
     level: Mutex<Option<LogLevel>>,
     opened: Instant,
     used: Mutex<Instant>,
@@ -108,6 +110,7 @@ impl Sessions {
             owner,
             version,
             digest,
+            processes: crate::client::owner(who, &abilities),
             abilities,
             level: Mutex::default(),
             opened: now,

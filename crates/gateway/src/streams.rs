@@ -248,6 +248,7 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
             our_token: 0,
             guards: gateway.town().limits.result,
             asking: Asking::default(),
+            tool: None,
         };
         let tell = || {
             if let Some(ready) = ready.take() {

@@ -227,7 +227,7 @@ impl Appender {
                     self.open.insert(entry.0.receipt_id, position);
                     Some(entry.0.receipt_id)
                 }
-                Entry::Event(event) => event.note().receipt_id,
+                Entry::Event(event) => event.receipt_id(),
             };
             let written = Written { id, seq };
             if durable {
@@ -278,7 +278,7 @@ impl Appender {
             (Durability::Interval, _) => false,
             (Durability::Writes, Entry::Intent(entry)) => entry.1.message.risk != Some(Risk::Low),
             (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
-            (Durability::Writes, Entry::Event(Event::Inventory(_))) => false,
+            (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_))) => false,
         }
     }
 

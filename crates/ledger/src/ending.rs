@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust};
+use vocabulary::{Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, Walls};
 
 /// What is known the moment a request arrives.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,8 @@ pub struct MessageFacts {
     pub args_hash: Option<Digest>,
     /// Which canonical spelling that was.
     pub args_canon: Option<Spelling>,
+    /// What stands around the server's process, by the launcher's own report; `None` for servers that are elsewhere.
+    pub walls: Option<Arc<Walls>>,
 }
 
 /// What was decided.

@@ -1,6 +1,6 @@
-//! Records that are not requests: what operators did, and what happened to the inventory.
+//! Records that are not requests: what operators did, what happened to the inventory, and what servers tried to reach.
 
-use vocabulary::ReceiptId;
+use vocabulary::{Digest, ReceiptId};
 
 use crate::Verdict;
 
@@ -11,6 +11,52 @@ pub enum Event {
     Admin(Note),
     /// A server or a tool was discovered, changed, quarantined or approved.
     Inventory(Note),
+    /// A server's process tried to reach something.
+    Egress(Box<EgressAttempt>),
+}
+
+/// An attempt of a server's process to reach something, or several alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EgressAttempt {
+    /// The server.
+    pub server_id: String,
+    /// The sandbox of its process.
+    pub instance: String,
+    /// The way it was tried.
+    pub event: &'static str,
+    /// `allowed` or `blocked`.
+    pub result: &'static str,
+    /// Where to: escaped and bounded by whoever saw it.
+    pub host: String,
+    /// Which port; 0 if none was named.
+    pub port: u16,
+    /// Why it was or was not let through.
+    pub reason: &'static str,
+    /// How many attempts this stands for.
+    pub count: u64,
+    /// The calls that were open in that process: if it is one, the attempt was made for it.
+    pub open: Vec<EgressCall>,
+}
+
+/// A call an attempt may have been made for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EgressCall {
+    /// Its receipt.
+    pub receipt_id: ReceiptId,
+    /// Its tool.
+    pub tool_name: Option<String>,
+    /// The digest of the client's session.
+    pub session: Option<Digest>,
+}
+
+impl EgressAttempt {
+    /// The call it was made for, where that is certain.
+    pub(crate) fn call(&self) -> Option<&EgressCall> {
+        match self.open.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
 }
 
 /// What an event says. No payload and no secret belongs in any of it.
@@ -55,16 +101,11 @@ impl Note {
 }
 
 impl Event {
-    pub(crate) fn kind(&self) -> &'static str {
+    /// The request it belongs to, if any.
+    pub(crate) fn receipt_id(&self) -> Option<ReceiptId> {
         match self {
-            Self::Admin(_) => "admin",
-            Self::Inventory(_) => "inventory",
-        }
-    }
-
-    pub(crate) fn note(&self) -> &Note {
-        match self {
-            Self::Admin(note) | Self::Inventory(note) => note,
+            Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
+            Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
         }
     }
 }

@@ -6,11 +6,11 @@ use std::slice;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode};
+use vocabulary::{Digest, Principal, ReasonCode, Walls};
 
 use crate::append::Final;
 use crate::ending::{Arrival, CredentialFacts, Ending, Intent, MessageFacts, Status, Verdict};
-use crate::event::Event;
+use crate::event::{EgressAttempt, Event, Note};
 
 mod line;
 
@@ -222,7 +222,8 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
     line.receipt_id(Some(record.arrival.receipt_id));
     let gap = line.gap();
     write_arguments(&mut line, record);
-    line.raw(r#","sandbox":{"fs_policy":"none","instance":null,"layers":[],"net_policy":"none","policy_hash":null,"tier":null},"seq":"#);
+    write_sandbox(&mut line, record.message.facts.and_then(|facts| facts.walls.as_deref()));
+    line.raw(r#","seq":"#);
     line.number(Some(seal.seq));
     write_credential(&mut line, record.credential);
     line.raw(r#","trace_id":"#);
@@ -235,9 +236,82 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
 
 /// Appends an event's line, newline included, to `out`; gives back its hash.
 pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> Digest {
+    match event {
+        Event::Admin(note) => write_note(out, "admin", note, seal),
+        Event::Inventory(note) => write_note(out, "inventory", note, seal),
+        Event::Egress(attempt) => write_egress(out, attempt, seal),
+    }
+}
+
+fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Seal<'_>) -> Digest {
     let start = out.len();
     let mut line = Line(out);
-    let note = event.note();
+    let call = attempt.call();
+    // Where it is certain there is nothing to choose from.
+    let candidates = if call.is_some() { &[] } else { attempt.open.as_slice() };
+    line.raw(r#"{"candidates":["#);
+    for (index, candidate) in candidates.iter().enumerate() {
+        line.raw(if index > 0 { "," } else { "" });
+        line.receipt_id(Some(candidate.receipt_id));
+    }
+    line.raw(r#"],"count":"#);
+    line.number(Some(attempt.count));
+    line.raw(r#","dst":{"host":"#);
+    line.text(Some(&attempt.host));
+    line.raw(r#","port":"#);
+    line.number(Some(u64::from(attempt.port)));
+    line.raw(r#"},"event":"#);
+    line.text(Some(attempt.event));
+    line.raw(r#","instance":"#);
+    line.text(Some(&attempt.instance));
+    line.raw(r#","log":"#);
+    line.bytes(seal.log);
+    line.raw(r#","prev_hash":"#);
+    line.digest(Some(seal.prev));
+    line.raw(r#","reason":"#);
+    line.text(Some(attempt.reason));
+    line.raw(r#","receipt_id":"#);
+    line.receipt_id(call.map(|call| call.receipt_id));
+    let gap = line.gap();
+    line.raw(r#","result":"#);
+    line.text(Some(attempt.result));
+    line.raw(r#","seq":"#);
+    line.number(Some(seal.seq));
+    line.raw(r#","server_id":"#);
+    line.text(Some(&attempt.server_id));
+    line.raw(r#","session":"#);
+    line.digest(call.and_then(|call| call.session.as_ref()));
+    line.raw(r#","tool_name":"#);
+    line.text(call.and_then(|call| call.tool_name.as_deref()));
+    line.raw(r#","ts":"#);
+    line.quoted(seal.ts);
+    line.raw(r#","type":"egress","v":1}"#);
+    fill(out, start, gap)
+}
+
+/// What stands around the server's process; a server that is elsewhere is not confined by us.
+fn write_sandbox(line: &mut Line<'_>, walls: Option<&Walls>) {
+    let Some(walls) = walls else {
+        return line.raw(r#","sandbox":{"fs_policy":"none","instance":null,"layers":[],"net_policy":"none","policy_hash":null,"tier":null}"#);
+    };
+    line.raw(r#","sandbox":{"fs_policy":"#);
+    line.text(Some(walls.fs_policy));
+    line.raw(r#","instance":"#);
+    line.text(Some(&walls.instance));
+    line.raw(r#","layers":"#);
+    line.list(walls.layers.iter().copied());
+    line.raw(r#","net_policy":"#);
+    line.text(Some(walls.net_policy));
+    line.raw(r#","policy_hash":"#);
+    line.text(Some(&walls.policy_hash));
+    line.raw(r#","tier":"#);
+    line.text(Some(walls.tier));
+    line.raw("}");
+}
+
+fn write_note(out: &mut Vec<u8>, kind: &str, note: &Note, seal: &Seal<'_>) -> Digest {
+    let start = out.len();
+    let mut line = Line(out);
     line.raw(r#"{"action":"#);
     line.text(Some(&note.action));
     line.raw(r#","actor":"#);
@@ -260,7 +334,7 @@ pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> 
     line.raw(r#","ts":"#);
     line.quoted(seal.ts);
     line.raw(r#","type":"#);
-    line.quoted(event.kind().as_bytes());
+    line.quoted(kind.as_bytes());
     line.raw(r#","v":1}"#);
     fill(out, start, gap)
 }

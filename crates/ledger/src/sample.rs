@@ -53,6 +53,7 @@ pub(crate) fn message(risk: Risk) -> MessageFacts {
         session: Some(Digest::of(b"session")),
         args_hash: Some(Digest::of(b"{}")),
         args_canon: Some(Spelling::Jcs),
+        walls: None,
     }
 }
 

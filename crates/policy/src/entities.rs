@@ -10,7 +10,7 @@ use vocabulary::{ActorType, ClaimValue, Hints, Principal, Risk, ServerId, ToolId
 
 use crate::access::methods::Kind;
 use crate::inventory::entry::ToolEntry;
-use crate::inventory::{Inventory, ServerEntry};
+use crate::inventory::{Inventory, SandboxTier, ServerEntry};
 use crate::rules::Rules;
 
 /// The action of a tool call.
@@ -147,6 +147,7 @@ fn claim(value: &ClaimValue) -> RestrictedExpression {
 pub(crate) struct Likeness {
     risk: Risk,
     trust: Trust,
+    tier: SandboxTier,
     hints: Hints,
 }
 
@@ -155,12 +156,13 @@ impl Likeness {
         Self {
             risk: tool.risk,
             trust: tool.trust,
+            tier: tool.tier,
             hints: tool.hints,
         }
     }
 
     fn attributes(self) -> HashMap<String, RestrictedExpression> {
-        let mut attributes = place_attributes(self.trust);
+        let mut attributes = place_attributes(self.trust, self.tier);
         attributes.insert(
             "risk".to_owned(),
             RestrictedExpression::new_string(self.risk.as_str().to_owned()),
@@ -183,13 +185,18 @@ fn tool_entity(tool: &ToolEntry) -> Option<Entity> {
 }
 
 fn server_entity(server: &ServerEntry) -> Option<Entity> {
-    Entity::new(server_uid(&server.id), place_attributes(server.trust), HashSet::new()).ok()
+    Entity::new(
+        server_uid(&server.id),
+        place_attributes(server.trust, server.tier),
+        HashSet::new(),
+    )
+    .ok()
 }
 
 /// A resource or a prompt: of its own it has a name and nothing else.
 pub(crate) fn offered_entity(uid: &EntityUid, server: &ServerEntry) -> Option<Entity> {
     let parents = HashSet::from([server_uid(&server.id)]);
-    Entity::new(uid.clone(), place_attributes(server.trust), parents).ok()
+    Entity::new(uid.clone(), place_attributes(server.trust, server.tier), parents).ok()
 }
 
 /// The configured server whose resource or prompt this is.
@@ -202,12 +209,11 @@ fn offering<'i>(uid: &EntityUid, inventory: &'i Inventory) -> Option<&'i ServerE
     inventory.server(&ServerId::parse(server).ok()?)
 }
 
-fn place_attributes(trust: Trust) -> HashMap<String, RestrictedExpression> {
-    // No server runs in our sandbox yet: remote ones have no tier.
+fn place_attributes(trust: Trust, tier: SandboxTier) -> HashMap<String, RestrictedExpression> {
     let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
     HashMap::from([
         ("trust".to_owned(), text(trust.as_str())),
-        ("tier".to_owned(), text("none")),
+        ("tier".to_owned(), text(tier.as_str())),
     ])
 }
 

@@ -20,8 +20,34 @@ pub struct ServerFacts {
     pub id: ServerId,
     /// How far it is trusted.
     pub trust: Trust,
+    /// The sandbox it runs in.
+    pub tier: SandboxTier,
     /// The operator's word on single tools: by name, the risk if it was given.
     pub tools: BTreeMap<String, Option<Risk>>,
+}
+
+/// The sandbox a server runs in, as policies see it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SandboxTier {
+    /// Namespaces, Landlock, seccomp.
+    A,
+    /// Landlock and seccomp only.
+    B,
+    /// None of ours: it is elsewhere, or the operator left it unconfined.
+    #[default]
+    Outside,
+}
+
+impl SandboxTier {
+    /// The word for policies.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::Outside => "none",
+        }
+    }
 }
 
 /// A configured server in the inventory.
@@ -31,6 +57,8 @@ pub struct ServerEntry {
     pub id: ServerId,
     /// How far it is trusted.
     pub trust: Trust,
+    /// The sandbox it runs in.
+    pub tier: SandboxTier,
     /// When it was discovered first; `None` if it never was.
     pub discovered: Option<Timestamp>,
     /// Its approved instructions; changed ones are withheld.
@@ -102,6 +130,7 @@ impl Inventory {
             output_schema: None,
             risk,
             trust: server.trust,
+            tier: server.tier,
             hints: Hints::default(),
             standing: Standing::Approved,
         };
@@ -155,6 +184,7 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
     ServerEntry {
         id: facts.id.clone(),
         trust: facts.trust,
+        tier: facts.tier,
         discovered: stored.and_then(|stored| stored.discovered),
         instructions: stored.and_then(|stored| stored.instructions.released()).map(Arc::from),
     }
@@ -195,6 +225,7 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
         output_schema: schemas.output,
         risk: Risk::of_tool(operator, facts.trust, hints),
         trust: facts.trust,
+        tier: facts.tier,
         hints,
         standing,
     }

@@ -27,7 +27,7 @@ pub use inventory::pin::{
     approve, approve_instructions, merge,
 };
 pub use inventory::snapshot::{KnownTool, NotKnown, Snapshot};
-pub use inventory::{Inventory, InventoryStore, ServerEntry, ServerFacts, StoreError};
+pub use inventory::{Inventory, InventoryStore, SandboxTier, ServerEntry, ServerFacts, StoreError};
 pub use limits::{InFlight, LimitRules, Limits, OverLimit, Rate, RateKey};
 pub use permit::{Permit, PermitFault, SpentPermit};
 pub use rules::{Place, PolicyFault, PolicyFaultKind, PolicyFile, PolicyWarning, RuleEffect, Rules};

@@ -24,6 +24,7 @@ pub(crate) fn facts(id: &str, trust: Trust) -> ServerFacts {
     ServerFacts {
         id: server(id),
         trust,
+        tier: crate::SandboxTier::default(),
         tools: BTreeMap::new(),
     }
 }

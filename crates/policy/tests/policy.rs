@@ -35,6 +35,7 @@ fn facts() -> ServerFacts {
     ServerFacts {
         id: ServerId::parse("lab").expect("an id"),
         trust: Trust::Unknown,
+        tier: portreeve_policy::SandboxTier::default(),
         tools: BTreeMap::new(),
     }
 }

@@ -12,6 +12,7 @@ use mcp::{Content, compose};
 use screening::result::{Raw, Received};
 
 use crate::http::Post;
+use crate::process::OpenCase;
 use crate::server::Server;
 use crate::session::Opened;
 
@@ -28,6 +29,11 @@ pub trait Companion: Send + Sync {
 
     /// When a question to the client was open last: the time it takes is not the server's.
     fn last_asked(&self) -> Option<Instant>;
+
+    /// The call that is accompanied, where it is one.
+    fn case(&self) -> Option<OpenCase> {
+        None
+    }
 }
 
 /// Nobody listens: what is told is dropped, what is asked is refused.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,8 +16,8 @@ use mcp::{Era, Version};
 use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
 use screening::result::{Raw, Received};
-use vocabulary::TraceId;
 use vocabulary::json::scanned::Scanned;
+use vocabulary::{TraceId, Walls};
 
 use crate::companion::{Alone, Companion};
 use crate::credentials::UpstreamCredential;
@@ -118,6 +118,19 @@ pub struct Flight {
     headers: HeaderMap,
     log_level: Option<&'static str>,
     trace: TraceId,
+    walls: SeenWalls,
+}
+
+/// What stood around the process a request went to; filled when it goes.
+#[derive(Clone, Default)]
+pub struct SeenWalls(Arc<Mutex<Option<Arc<Walls>>>>);
+
+impl SeenWalls {
+    /// What was seen so far.
+    #[must_use]
+    pub fn now(&self) -> Option<Arc<Walls>> {
+        lock(&self.0).clone()
+    }
 }
 
 /// A permit is for one request: what was sent is not sent again.
@@ -176,6 +189,7 @@ pub fn embark(permit: Permit, departure: Departure<'_>) -> Result<Flight, Failur
         headers,
         log_level: departure.log_level,
         trace: departure.trace,
+        walls: SeenWalls::default(),
         guest,
     })
 }
@@ -218,6 +232,12 @@ impl Flight {
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// What stands around the process it goes to.
+    #[must_use]
+    pub fn walls(&self) -> SeenWalls {
+        self.walls.clone()
     }
 
     /// Goes, and waits for the answer. The companion hears what else the server says.
@@ -274,7 +294,10 @@ impl Flight {
 
     async fn carry(&self, companion: &dyn Companion) -> Result<Answered, Failure> {
         match self.era {
-            Era::Modern => self.send(None, companion).await,
+            Era::Modern => {
+                let process = self.server.counterpart(&self.guest, self.era).await?;
+                self.send(process.as_ref(), companion).await
+            }
             Era::Legacy => self.send_once_more(companion).await,
         }
     }
@@ -295,10 +318,15 @@ impl Flight {
     }
 
     async fn send(&self, session: Option<&Opened>, companion: &dyn Companion) -> Result<Answered, Failure> {
-        let post = match session {
-            Some(opened) => Post::legacy(self.body.clone(), opened, &self.credential),
-            None => Post::modern(self.body.clone(), &self.headers, &self.credential),
+        let post = match (self.era, session) {
+            (Era::Legacy, Some(opened)) => Post::legacy(self.body.clone(), opened, &self.credential),
+            (Era::Legacy, None) | (Era::Modern, _) => {
+                Post::modern(self.body.clone(), &self.headers, &self.credential).through(session)
+            }
         };
+        if let Some(walls) = session.and_then(|session| session.walls.as_ref()) {
+            *lock(&self.walls.0) = Some(walls.clone());
+        }
         let mut waiting = Unanswered {
             server: self.server.clone(),
             opened: session.cloned(),
@@ -345,7 +373,7 @@ impl Flight {
     }
 }
 
-fn lock<T>(shared: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

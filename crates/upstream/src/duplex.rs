@@ -1,15 +1,16 @@
 //! A stream on which a server says what belongs to several requests: answers are told apart by
 //! their ids, everything else by the one request it can belong to, or it belongs to none.
-//! HTTP+SSE of 2024-11-05 is spoken this way, and what a session says beside its answers.
+//! Processes and HTTP+SSE of 2024-11-05 are spoken to this way, and so comes what a session says beside its answers.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Uri;
 use mcp::compose;
-use mcp::server::{ServerMessage, ServerRequest, is_our_id, member_span};
+use mcp::server::{ServerMessage, ServerNotification, ServerRequest, is_our_id, member_span};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -17,6 +18,7 @@ use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::{Post, judge};
 use crate::message::Messages;
+use crate::process::{Cases, OpenCase, Pipe};
 use crate::server::Server;
 use crate::session::Opened;
 
@@ -31,6 +33,8 @@ pub(crate) struct Duplex {
 pub(crate) enum Outward {
     /// To this address.
     Endpoint(Uri),
+    /// To a process, which is told apart what it is at work on.
+    Process(Pipe, Arc<Cases>),
     /// Where those of the session go: the stream only says what comes beside.
     Session,
 }
@@ -47,16 +51,20 @@ impl Source for Messages {
     }
 }
 
-#[derive(Default)]
 struct State {
     waiting: HashMap<u64, mpsc::Sender<ServerMessage>>,
     /// Hear what belongs to no request.
     listeners: Vec<mpsc::Sender<ServerMessage>>,
-    closed: bool,
+    /// How it ended.
+    closed: Option<&'static str>,
+    /// When the last request began or ended.
+    used: Instant,
 }
 
 /// Messages that wait for a slow reader; then the server waits.
 const BACKLOG: usize = 64;
+/// A message was larger than may be.
+const TOO_LONG: &str = "sent a message that is too large";
 
 /// What a request hears; forgotten when dropped.
 pub(crate) struct Inbox {
@@ -74,7 +82,12 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        lock(&self.duplex.state).waiting.remove(&self.id);
+        let mut state = lock(&self.duplex.state);
+        state.waiting.remove(&self.id);
+        state.used = Instant::now();
+        if let Outward::Process(_, cases) = &self.duplex.outward {
+            cases.close(self.id);
+        }
     }
 }
 
@@ -99,7 +112,12 @@ impl Duplex {
     ) -> Arc<Self> {
         let duplex = Arc::new(Self {
             outward,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                waiting: HashMap::new(),
+                listeners: Vec::new(),
+                closed: None,
+                used: Instant::now(),
+            }),
             reader: Mutex::default(),
         });
         let reader = Reader {
@@ -115,20 +133,50 @@ impl Duplex {
     pub(crate) fn endpoint(&self) -> Option<&Uri> {
         match &self.outward {
             Outward::Endpoint(uri) => Some(uri),
-            Outward::Session => None,
+            Outward::Process(..) | Outward::Session => None,
+        }
+    }
+
+    pub(crate) fn pipe(&self) -> Option<&Pipe> {
+        match &self.outward {
+            Outward::Process(pipe, _) => Some(pipe),
+            Outward::Endpoint(_) | Outward::Session => None,
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        lock(&self.state).closed
+        lock(&self.state).closed.is_some()
     }
 
-    /// Waits for what answers `id`.
-    pub(crate) fn expect(self: &Arc<Self>, id: u64) -> Inbox {
+    /// Why nobody will be answered any more.
+    pub(crate) fn ended(&self) -> Failure {
+        match (lock(&self.state).closed, &self.outward) {
+            (Some(TOO_LONG), _) => Failure::TooLarge,
+            (closed, Outward::Process(..)) => Failure::Ended(closed.unwrap_or("ended")),
+            (_, Outward::Endpoint(_) | Outward::Session) => {
+                Failure::Broken("the stream ended without an answer".into())
+            }
+        }
+    }
+
+    /// How long nobody has used it; `None` while somebody does.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        state.listeners.retain(|listener| !listener.is_closed());
+        let in_use = !state.waiting.is_empty() || !state.listeners.is_empty();
+        (!in_use).then(|| state.used.elapsed())
+    }
+
+    /// Waits for what answers `id`, which is asked for `case`.
+    pub(crate) fn expect(self: &Arc<Self>, id: u64, case: Option<OpenCase>) -> Inbox {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let mut state = lock(&self.state);
-        if !state.closed {
+        if state.closed.is_none() {
             state.waiting.insert(id, sender);
+            state.used = Instant::now();
+            if let (Outward::Process(_, cases), Some(case)) = (&self.outward, case) {
+                cases.open(id, case);
+            }
         }
         drop(state);
         Inbox {
@@ -143,7 +191,7 @@ impl Duplex {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let mut state = lock(&self.state);
         state.listeners.retain(|listener| !listener.is_closed());
-        if !state.closed {
+        if state.closed.is_none() {
             state.listeners.push(sender);
         }
         messages
@@ -169,15 +217,19 @@ impl Duplex {
                 let params = told.params.as_ref()?;
                 by_id(&params.slice(member_span(params, "progressToken")?))
             }
+            ServerMessage::Notification(told) if subscription(told).is_some() => by_id(&subscription(told)?),
             ServerMessage::Notification(told) if is_for_listeners(&told.method) => Some(everybody()),
             ServerMessage::Notification(_) => Some(only().unwrap_or_else(everybody)),
             ServerMessage::Request(_) => only(),
         }
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self, how: &'static str) {
         let mut state = lock(&self.state);
-        state.closed = true;
+        state.closed.get_or_insert(how);
+        if let Outward::Process(pipe, _) = &self.outward {
+            pipe.let_go();
+        }
         state.waiting.clear();
         state.listeners.clear();
     }
@@ -197,6 +249,14 @@ enum Addressee {
     Listeners(Vec<mpsc::Sender<ServerMessage>>),
 }
 
+/// The listen a notification belongs to, as a modern server names it.
+fn subscription(told: &ServerNotification) -> Option<Bytes> {
+    let params = told.params.as_ref()?;
+    let meta = params.slice(member_span(params, "_meta")?);
+    let id = member_span(&meta, "io.modelcontextprotocol/subscriptionId")?;
+    Some(meta.slice(id))
+}
+
 /// What is never said within a request.
 fn is_for_listeners(method: &str) -> bool {
     method.ends_with("/list_changed") || method == "notifications/resources/updated"
@@ -211,7 +271,13 @@ struct Reader {
 
 impl Reader {
     async fn run(self, mut source: impl Source) {
-        while let Ok(Some(message)) = source.next().await {
+        let how = loop {
+            let message = match source.next().await {
+                Ok(Some(message)) => message,
+                Ok(None) => break "ended its output",
+                Err(Failure::TooLarge) => break TOO_LONG,
+                Err(_) => break "cannot be understood",
+            };
             let Some(alive) = self.duplex.upgrade() else { return };
             match (alive.address(&message), message) {
                 (Some(Addressee::Request(sender)), message) => {
@@ -225,9 +291,9 @@ impl Reader {
                 (None, ServerMessage::Request(asked)) => self.refuse(&alive, &asked).await,
                 (Some(Addressee::Listeners(_)) | None, _) => {}
             }
-        }
+        };
         if let Some(alive) = self.duplex.upgrade() {
-            alive.close();
+            alive.close(how);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::exchange::{Answered, Exchange};
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
+use crate::session::Guest;
 
 /// What the operator says about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +45,13 @@ pub(crate) async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
         let asked = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), discover_once(server)).await;
         let said = match asked {
             Ok(Ok(said)) => said,
-            Ok(Err(unreachable @ (Failure::Unreachable(_) | Failure::Redirected))) => return Err(unreachable),
+            Ok(Err(
+                unreachable @ (Failure::Unreachable(_)
+                | Failure::Redirected
+                | Failure::Sandbox(_)
+                | Failure::NotStarted(_)
+                | Failure::CrashLoop(_)),
+            )) => return Err(unreachable),
             Ok(Err(_)) | Err(_) => Said::Legacy,
         };
         match said {
@@ -89,15 +96,15 @@ async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
     };
     let headers = plain_headers("server/discover");
     let credential = server.credential.fetch();
+    let process = server.process(&Guest::gateway()).await?;
     let exchange = Exchange {
         server,
         id,
-        session: None,
+        session: process.as_ref(),
         companion: &Alone,
     };
-    let answered = exchange
-        .run(Post::modern(request.write(id), &headers, &credential))
-        .await?;
+    let post = Post::modern(request.write(id), &headers, &credential);
+    let answered = exchange.run(post.through(process.as_ref())).await?;
     Ok(judge(&answered))
 }
 

@@ -55,7 +55,7 @@ impl Exchange<'_> {
 
     /// Reads the answer, and what the server says meanwhile on its session's own stream.
     async fn run_between(&self, beside: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
-        let mut inbox = beside.expect(self.id);
+        let mut inbox = beside.expect(self.id, None);
         let mut answering = pin!(self.run_here(post));
         loop {
             tokio::select! {
@@ -88,7 +88,7 @@ impl Exchange<'_> {
 
     /// Sends the request where nothing is answered, and waits for its answer on the stream.
     async fn run_apart(&self, duplex: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
-        let mut inbox = duplex.expect(self.id);
+        let mut inbox = duplex.expect(self.id, self.companion.case());
         self.server.link.notify(post).await?;
         while let Some(message) = inbox.next().await {
             if let Some(message) = self.take(message).await? {
@@ -99,7 +99,7 @@ impl Exchange<'_> {
                 });
             }
         }
-        Err(Failure::Broken("the stream ended without an answer".into()))
+        Err(duplex.ended())
     }
 
     async fn read(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {

@@ -53,6 +53,21 @@ pub enum Failure {
     /// The session has ended and could not be opened again.
     #[error("the server ends its sessions at once")]
     SessionGone,
+    /// The walls that a process needs cannot be built here: it was not started.
+    #[error("the server's sandbox cannot be built")]
+    Sandbox(#[source] Box<sandbox::LaunchFailure>),
+    /// The process could not be started as configured.
+    #[error("the server cannot be started: {0}")]
+    NotStarted(String),
+    /// It keeps ending; it is not started again before this time has passed.
+    #[error("the server keeps ending soon after its start; it is started again in {} s", .0.as_secs().max(1))]
+    CrashLoop(std::time::Duration),
+    /// Its process ended while an answer was waited for.
+    #[error("the server's process {0}")]
+    Ended(&'static str),
+    /// As many processes as there may be are at work.
+    #[error("the server runs as many processes as it may")]
+    TooMany,
 }
 
 impl Failure {
@@ -60,7 +75,15 @@ impl Failure {
     #[must_use]
     pub fn executed(&self) -> Option<bool> {
         match self {
-            Self::Unreachable(_) | Self::Permit | Self::SessionGone | Self::Version | Self::EndlessList => Some(false),
+            Self::Unreachable(_)
+            | Self::Permit
+            | Self::SessionGone
+            | Self::Version
+            | Self::EndlessList
+            | Self::Sandbox(_)
+            | Self::NotStarted(_)
+            | Self::CrashLoop(_)
+            | Self::TooMany => Some(false),
             // Whatever status a server shows, it may have run the tool first.
             Self::Broken(_)
             | Self::Redirected
@@ -69,6 +92,7 @@ impl Failure {
             | Self::Status(_)
             | Self::TooLarge
             | Self::Nonsense(_)
+            | Self::Ended(_)
             | Self::Refused(_) => None,
         }
     }
@@ -79,6 +103,7 @@ impl Failure {
         match self {
             Self::TimedOut => ReasonCode::ErrorTimeout,
             Self::Cancelled => ReasonCode::ErrorCancelled,
+            Self::Sandbox(_) => ReasonCode::DenySandboxUnavailable,
             Self::Unreachable(_)
             | Self::Broken(_)
             | Self::Redirected
@@ -89,6 +114,10 @@ impl Failure {
             | Self::Version
             | Self::EndlessList
             | Self::Permit
+            | Self::NotStarted(_)
+            | Self::CrashLoop(_)
+            | Self::Ended(_)
+            | Self::TooMany
             | Self::SessionGone => ReasonCode::ErrorUpstream,
         }
     }

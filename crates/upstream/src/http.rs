@@ -24,11 +24,17 @@ use crate::session::Opened;
 
 /// The way to one server.
 pub(crate) struct Link {
+    /// None to a process: its messages go through the pipe of its session.
+    web: Option<Web>,
+    last_id: AtomicU64,
+}
+
+/// Where a server is, and the connections to it.
+struct Web {
     url: Uri,
     /// The url's host as a header, spelled once.
     host: Option<HeaderValue>,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    last_id: AtomicU64,
 }
 
 /// One message to send.
@@ -68,6 +74,11 @@ impl<'a> Post<'a> {
         }
     }
 
+    /// To the process of this session, whatever the era.
+    pub(crate) fn through(self, session: Option<&'a Opened>) -> Self {
+        Self { session, ..self }
+    }
+
     pub(crate) fn traced(self, trace: &'a TraceId) -> Self {
         Self {
             trace: Some(trace),
@@ -92,12 +103,29 @@ impl Link {
             .pool_idle_timeout(std::time::Duration::from_secs(60))
             .retry_canceled_requests(false)
             .build(connector);
-        Ok(Self {
+        let web = Web {
             host: host_header(&url),
             url,
             client,
+        };
+        Ok(Self {
+            web: Some(web),
             last_id: AtomicU64::new(0),
         })
+    }
+
+    /// To processes.
+    pub(crate) fn to_processes() -> Self {
+        Self {
+            web: None,
+            last_id: AtomicU64::new(0),
+        }
+    }
+
+    fn web(&self) -> Result<&Web, Failure> {
+        self.web
+            .as_ref()
+            .ok_or_else(|| Failure::Broken("this server is a process".into()))
     }
 
     /// A request id of ours, unique on this link.
@@ -107,6 +135,9 @@ impl Link {
 
     /// Sends a message; nothing comes back.
     pub(crate) async fn notify(&self, post: Post<'_>) -> Result<(), Failure> {
+        if let Some(pipe) = post.session.and_then(|opened| opened.pipe()) {
+            return pipe.write(post.body).await;
+        }
         let had_session = post.session.is_some_and(|opened| opened.session_id.is_some());
         let response = self.send(post).await?;
         judge(response.status(), had_session)
@@ -114,7 +145,8 @@ impl Link {
 
     /// Sends a message; the head of the answer, whatever its status.
     pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<Incoming>, Failure> {
-        self.request(self.build(post)).await
+        let web = self.web()?;
+        web.request(web.build(post)).await
     }
 
     /// Opens a session's stream of messages that answer nothing, or takes up one that broke.
@@ -124,8 +156,9 @@ impl Link {
         credential: &UpstreamCredential,
         last_event_id: Option<&str>,
     ) -> Result<Response<Incoming>, Failure> {
+        let web = self.web()?;
         let mut request = Request::new(Full::new(Bytes::new()));
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = web.url.clone();
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -134,7 +167,7 @@ impl Link {
         }
         session.put_on(headers);
         credential.put_on(headers);
-        let response = self.request(request).await?;
+        let response = web.request(request).await?;
         judge(response.status(), session.session_id.is_some())?;
         Ok(response)
     }
@@ -144,27 +177,29 @@ impl Link {
         &self,
         credential: &UpstreamCredential,
     ) -> Result<Response<Incoming>, Failure> {
+        let web = self.web()?;
         let mut request = Request::new(Full::new(Bytes::new()));
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = web.url.clone();
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         credential.put_on(headers);
-        self.request(request).await
+        web.request(request).await
     }
 
     /// What a server calls its endpoint, if that is on its own origin.
     pub(crate) fn same_origin(&self, endpoint: &str) -> Option<Uri> {
+        let web = self.web.as_ref()?;
         let given: Uri = endpoint.parse().ok()?;
         match given.authority() {
             None if endpoint.starts_with('/') => {
-                let mut parts = self.url.clone().into_parts();
+                let mut parts = web.url.clone().into_parts();
                 parts.path_and_query = given.into_parts().path_and_query;
                 Uri::from_parts(parts).ok()
             }
             None => None,
             Some(authority) => {
-                let same = Some(authority) == self.url.authority() && given.scheme() == self.url.scheme();
+                let same = Some(authority) == web.url.authority() && given.scheme() == web.url.scheme();
                 same.then_some(given)
             }
         }
@@ -172,14 +207,17 @@ impl Link {
 
     /// Ends a session. Whether the server knows how to is its own business.
     pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
+        let Some(web) = &self.web else { return };
         let mut request = Request::new(Full::new(Bytes::new()));
         *request.method_mut() = Method::DELETE;
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = web.url.clone();
         session.put_on(request.headers_mut());
         credential.put_on(request.headers_mut());
-        let _ = self.request(request).await;
+        let _ = web.request(request).await;
     }
+}
 
+impl Web {
     async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let response = self.client.request(request).await.map_err(|error| {
             if error.is_connect() {

@@ -94,37 +94,27 @@ pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result
 
 async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
     let guest = server.admitted(guest);
-    match server.era().await? {
-        Era::Modern => {
-            Walk {
-                server,
-                guest: &guest,
-                session: None,
-            }
-            .run(kind)
-            .await
+    let era = server.era().await?;
+    let opened = server.counterpart(&guest, era).await?;
+    let walk = |session| Walk {
+        server,
+        guest: &guest,
+        era,
+        session,
+    };
+    match (walk(opened.as_ref()).run(kind).await, &opened) {
+        (Err(Failure::SessionGone), Some(gone)) => {
+            let opened = server.reopen(&guest, gone).await?;
+            walk(Some(&opened)).run(kind).await
         }
-        Era::Legacy => {
-            let opened = server.session(&guest).await?;
-            let walk = |opened| Walk {
-                server,
-                guest: &guest,
-                session: Some(opened),
-            };
-            match walk(&opened).run(kind).await {
-                Err(Failure::SessionGone) => {
-                    let opened = server.reopen(&guest, &opened).await?;
-                    walk(&opened).run(kind).await
-                }
-                walked => walked,
-            }
-        }
+        (walked, _) => walked,
     }
 }
 
 struct Walk<'a> {
     server: &'a Arc<Server>,
     guest: &'a Guest,
+    era: Era,
     session: Option<&'a Opened>,
 }
 
@@ -156,7 +146,7 @@ impl Walk<'_> {
 
     async fn page(&self, kind: ListKind, cursor: Option<&str>) -> Result<ListPage, Failure> {
         let id = self.server.link.next_id();
-        let modern = self.session.is_none().then_some(ModernMeta {
+        let modern = (self.era == Era::Modern).then_some(ModernMeta {
             capabilities: &self.guest.capabilities.modern,
             log_level: None,
         });
@@ -171,9 +161,11 @@ impl Walk<'_> {
         };
         let credential = self.server.credential.fetch();
         let headers = plain_headers(kind.method());
-        let post = match self.session {
-            Some(opened) => Post::legacy(request.write(id), opened, &credential),
-            None => Post::modern(request.write(id), &headers, &credential),
+        let post = match (self.era, self.session) {
+            (Era::Legacy, Some(opened)) => Post::legacy(request.write(id), opened, &credential),
+            (Era::Legacy, None) | (Era::Modern, _) => {
+                Post::modern(request.write(id), &headers, &credential).through(self.session)
+            }
         };
         let exchange = Exchange {
             server: self.server,

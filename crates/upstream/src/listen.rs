@@ -10,6 +10,7 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::ServerMessage;
 
 use crate::companion::{Alone, Aside, Companion, Question, RawNotification};
+use crate::duplex::Inbox;
 use crate::era::plain_headers;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -171,13 +172,10 @@ async fn subscribe(
     };
     let headers = plain_headers("subscriptions/listen");
     let credential = server.credential.fetch();
-    let sent = server.link.send(Post::modern(request.write(id), &headers, &credential));
-    let response = tokio::time::timeout(server.caps.timeout, sent)
-        .await
-        .map_err(|_| Failure::TimedOut)??;
-    judge(response.status(), false)?;
+    let process = server.process(guest).await?;
+    let post = Post::modern(request.write(id), &headers, &credential).through(process.as_ref());
     let mut ready = Some(ready);
-    let mut messages = Messages::of(response, server.caps);
+    let mut messages = Told::open(server, id, post, process.as_ref()).await?;
     while let Some(message) = messages.next().await? {
         match message {
             ServerMessage::Notification(told) if told.method == "notifications/subscriptions/acknowledged" => {
@@ -195,4 +193,38 @@ async fn subscribe(
         }
     }
     Ok(())
+}
+
+/// What a modern server tells a listener: on a stream of its own, or among the lines of its process.
+enum Told {
+    Stream(Box<Messages>),
+    Lines(Inbox),
+}
+
+impl Told {
+    async fn open(server: &Arc<Server>, id: u64, post: Post<'_>, process: Option<&Opened>) -> Result<Self, Failure> {
+        let open = async {
+            match process.and_then(|process| process.duplex.as_ref()) {
+                Some(duplex) => {
+                    let inbox = duplex.expect(id, None);
+                    server.link.notify(post).await?;
+                    Ok(Self::Lines(inbox))
+                }
+                None => {
+                    let response = server.link.send(post).await?;
+                    judge(response.status(), false)?;
+                    Ok(Self::Stream(Box::new(Messages::of(response, server.caps))))
+                }
+            }
+        };
+        let opened = tokio::time::timeout(server.caps.timeout, open);
+        opened.await.map_err(|_| Failure::TimedOut)?
+    }
+
+    async fn next(&mut self) -> Result<Option<ServerMessage>, Failure> {
+        match self {
+            Self::Stream(messages) => messages.next().await,
+            Self::Lines(inbox) => Ok(inbox.next().await),
+        }
+    }
 }

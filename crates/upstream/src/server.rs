@@ -13,6 +13,7 @@ use crate::credentials::CredentialSource;
 use crate::era::{self, EraSetting};
 use crate::failure::{Failure, TlsFault};
 use crate::http::Link;
+use crate::process::Berth;
 use crate::session::{Guest, Opened, Relayed, SessionKey, Sessions};
 
 /// Bounds on what a server may cost us.
@@ -35,25 +36,38 @@ pub enum Isolation {
     Shared,
 }
 
-/// How messages travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Transport {
+/// How a server is reached.
+pub enum Reach {
     /// Streamable HTTP.
-    #[default]
-    Http,
+    Http(Address),
     /// HTTP+SSE of 2024-11-05: legacy, always.
-    Sse,
+    Sse(Address),
+    /// It is started here.
+    Process(Berth),
 }
 
-/// What the operator says of a server.
+/// Where a server is.
 #[derive(Clone, Debug)]
-pub struct ServerSettings {
-    /// Its id.
-    pub id: ServerId,
-    /// Its Streamable HTTP endpoint.
+pub struct Address {
+    /// Its endpoint.
     pub url: Uri,
     /// A further trust root, for this server alone.
     pub extra_roots: Vec<CertificateDer<'static>>,
+}
+
+/// How messages travel.
+pub(crate) enum Transport {
+    Http,
+    Sse,
+    Process(Arc<Berth>),
+}
+
+/// What the operator says of a server.
+pub struct ServerSettings {
+    /// Its id.
+    pub id: ServerId,
+    /// How it is reached.
+    pub reach: Reach,
     /// Its credential.
     pub credential: CredentialSource,
     /// Its limits.
@@ -62,8 +76,6 @@ pub struct ServerSettings {
     pub isolation: Isolation,
     /// Which era it speaks.
     pub era: EraSetting,
-    /// How messages travel.
-    pub transport: Transport,
 }
 
 /// A server that can be called.
@@ -87,7 +99,12 @@ impl Server {
     /// # Errors
     /// When its TLS settings cannot be used.
     pub fn new(settings: ServerSettings) -> Result<Self, TlsFault> {
-        let link = Link::new(settings.url, settings.extra_roots, settings.caps)?;
+        let web = |address: Address| Link::new(address.url, address.extra_roots, settings.caps);
+        let (link, transport) = match settings.reach {
+            Reach::Http(address) => (web(address)?, Transport::Http),
+            Reach::Sse(address) => (web(address)?, Transport::Sse),
+            Reach::Process(berth) => (Link::to_processes(), Transport::Process(Arc::new(berth))),
+        };
         Ok(Self {
             id: settings.id,
             link,
@@ -95,11 +112,11 @@ impl Server {
             credential: settings.credential,
             isolation: settings.isolation,
             sessions: Sessions::default(),
-            setting: match settings.transport {
-                Transport::Http => settings.era,
+            setting: match transport {
+                Transport::Http | Transport::Process(_) => settings.era,
                 Transport::Sse => EraSetting::Legacy,
             },
-            transport: settings.transport,
+            transport,
             found: Mutex::new(None),
             finding: tokio::sync::Mutex::new(()),
             introduction: Mutex::default(),
@@ -157,6 +174,10 @@ impl Server {
 
     /// Ends the session that belonged to a client that is gone.
     pub fn forget(self: &Arc<Self>, key: &SessionKey) {
+        if self.is_process() {
+            // It belongs to the principal, whose other clients may use it, and stops when it stands idle.
+            return;
+        }
         let Some(opened) = self.sessions.forget(key).filter(|opened| opened.session_id.is_some()) else {
             return;
         };
@@ -175,6 +196,37 @@ impl Server {
         self.sessions.reopen(&self.admitted(guest), gone, self).await
     }
 
+    /// What a request goes through: the process, where the server is one; a session in the legacy era.
+    pub(crate) async fn counterpart(self: &Arc<Self>, guest: &Guest, era: Era) -> Result<Option<Opened>, Failure> {
+        match (era, &self.transport) {
+            (Era::Legacy, _) => self.session(guest).await.map(Some),
+            (Era::Modern, Transport::Http | Transport::Sse) => Ok(None),
+            (Era::Modern, Transport::Process(_)) => self.process(guest).await,
+        }
+    }
+
+    /// The process, where the server is one, introduced or not.
+    pub(crate) async fn process(self: &Arc<Self>, guest: &Guest) -> Result<Option<Opened>, Failure> {
+        match &self.transport {
+            Transport::Http | Transport::Sse => Ok(None),
+            Transport::Process(berth) => {
+                let opened = self.sessions.process(&self.admitted(guest), self, berth).await;
+                opened.map(Some)
+            }
+        }
+    }
+
+    /// Whether it is started here.
+    #[must_use]
+    pub fn is_process(&self) -> bool {
+        matches!(self.transport, Transport::Process(_))
+    }
+
+    /// Ends its processes and forgets its sessions.
+    pub fn close(&self) {
+        self.sessions.clear();
+    }
+
     /// Whether its sessions are shared: then nobody can tell whom a question of it is for.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -183,13 +235,18 @@ impl Server {
 
     /// A shared session is told of no client's capabilities, so that it cannot ask one about another.
     pub(crate) fn admitted(&self, guest: &Guest) -> Guest {
-        match (self.isolation, guest.key) {
-            (Isolation::Shared, SessionKey::Client(_)) => Guest {
+        match (self.isolation, guest.key, guest.owner) {
+            (Isolation::Shared, SessionKey::Client(_), _) => Guest {
                 key: SessionKey::Shared,
                 capabilities: Relayed::nothing(),
                 stream: guest.stream,
+                owner: None,
             },
-            (Isolation::Shared | Isolation::PerPrincipal, _) => guest.clone(),
+            (Isolation::PerPrincipal, SessionKey::Client(_), Some(owner)) if self.is_process() => Guest {
+                key: SessionKey::Client(owner.process),
+                ..guest.clone()
+            },
+            (Isolation::Shared | Isolation::PerPrincipal, _, _) => guest.clone(),
         }
     }
 }

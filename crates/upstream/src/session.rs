@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mcp::server::{ServerMessage, read_introduction};
 use mcp::{Version, compose};
-use vocabulary::Digest;
+use vocabulary::{Digest, Walls};
 
 use crate::companion::Alone;
 use crate::duplex::{Duplex, Outward};
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::http::Post;
+use crate::process::{Berth, Pipe, Process};
 use crate::server::{Server, Transport};
 use crate::standing::Standing;
 
@@ -39,6 +40,17 @@ pub struct Guest {
     pub capabilities: Relayed,
     /// Who opens the session's own stream.
     pub stream: OwnStream,
+    /// Whose process it is; none for the gateway itself.
+    pub owner: Option<Owner>,
+}
+
+/// Whose a process is: never shared between principals, nor between clients that can be asked different things.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The principal alone.
+    pub principal: Digest,
+    /// The principal and what its client can be asked.
+    pub process: Digest,
 }
 
 /// Who opens the stream of a session on which a server says what answers no request.
@@ -84,6 +96,7 @@ impl Guest {
             key: SessionKey::Discovery,
             capabilities: Relayed::nothing(),
             stream: OwnStream::Client,
+            owner: None,
         }
     }
 }
@@ -101,6 +114,17 @@ pub(crate) struct Facts {
     pub(crate) duplex: Option<Arc<Duplex>>,
     /// The stream of what the server says beside its answers, where the gateway has opened it.
     pub(crate) beside: Option<Arc<Duplex>>,
+    /// What stands around its process.
+    pub(crate) walls: Option<Arc<Walls>>,
+    stage: Stage,
+}
+
+/// How far a conversation has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was said that a session begins with: enough for the modern era.
+    Open,
+    Introduced,
 }
 
 impl Opened {
@@ -112,7 +136,27 @@ impl Opened {
             level: Mutex::new(None),
             duplex: Some(duplex),
             beside: None,
+            walls: None,
+            stage: Stage::Open,
         }))
+    }
+
+    /// A process that runs.
+    fn with(process: Process) -> Self {
+        Self(Arc::new(Facts {
+            session_id: None,
+            version: Version::MODERN,
+            level: Mutex::new(None),
+            duplex: Some(process.duplex),
+            beside: None,
+            walls: Some(process.walls),
+            stage: Stage::Open,
+        }))
+    }
+
+    /// The way to its process, where it is one.
+    pub(crate) fn pipe(&self) -> Option<&Pipe> {
+        self.duplex.as_ref().and_then(|duplex| duplex.pipe())
     }
 
     /// The stream that says what answers nothing, if it is open.
@@ -150,29 +194,56 @@ struct Slot {
 
 /// Past this many, sessions idle for longest make room.
 const MOST_SESSIONS: usize = 10_000;
+/// A process takes far more than a session.
+const MOST_PROCESSES: usize = 64;
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
 impl Sessions {
     pub(crate) async fn open(&self, guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
-        let slot = self.slot(guest.key);
+        let slot = self.slot(guest.key, most(server))?;
         let mut opened = slot.lock().await;
-        if let Some(opened) = opened.as_ref().filter(|opened| !opened.is_closed()) {
-            return Ok(opened.clone());
-        }
-        let fresh = initialise(guest, server).await?;
+        let process = match opened.as_ref().filter(|opened| !opened.is_closed()) {
+            Some(opened) if opened.stage == Stage::Introduced => return Ok(opened.clone()),
+            Some(opened) => Some(opened.clone()),
+            None => None,
+        };
+        *opened = None;
+        let fresh = initialise(guest, server, process).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
 
+    /// A process that was or was not introduced to us: a modern one need not be.
+    pub(crate) async fn process(
+        &self,
+        guest: &Guest,
+        server: &Arc<Server>,
+        berth: &Arc<Berth>,
+    ) -> Result<Opened, Failure> {
+        let slot = self.slot(guest.key, most(server))?;
+        let mut opened = slot.lock().await;
+        if let Some(opened) = opened.as_ref().filter(|opened| !opened.is_closed()) {
+            return Ok(opened.clone());
+        }
+        let fresh = Opened::with(berth.start(server, guest).await?);
+        *opened = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Lets go of all of them.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Opens anew unless somebody else has done so since `gone` was handed out.
     pub(crate) async fn reopen(&self, guest: &Guest, gone: &Opened, server: &Arc<Server>) -> Result<Opened, Failure> {
-        let slot = self.slot(guest.key);
+        let slot = self.slot(guest.key, most(server))?;
         let mut opened = slot.lock().await;
         if let Some(other) = opened.as_ref().filter(|other| !Arc::ptr_eq(&other.0, &gone.0)) {
             return Ok(other.clone());
         }
         *opened = None;
-        let fresh = initialise(guest, server).await?;
+        let fresh = initialise(guest, server, None).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
@@ -183,15 +254,15 @@ impl Sessions {
         slot.opened.try_lock().ok().and_then(|mut opened| opened.take())
     }
 
-    fn slot(&self, key: SessionKey) -> Arc<tokio::sync::Mutex<Option<Opened>>> {
+    fn slot(&self, key: SessionKey, most: usize) -> Result<Arc<tokio::sync::Mutex<Option<Opened>>>, Failure> {
         let now = Instant::now();
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= MOST_SESSIONS && !slots.contains_key(&key) {
-            slots.retain(|_, slot| now.duration_since(slot.used) < IDLE);
-            if slots.len() >= MOST_SESSIONS
-                && let Some(oldest) = slots.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| *key)
-            {
-                slots.remove(&oldest);
+        if slots.len() >= most && !slots.contains_key(&key) {
+            slots.retain(|_, slot| now.duration_since(slot.used) < IDLE && !slot.is_over());
+            if slots.len() >= most {
+                let idle = slots.iter().filter(|(_, slot)| slot.is_idle());
+                let oldest = idle.min_by_key(|(_, slot)| slot.used).map(|(key, _)| *key);
+                slots.remove(&oldest.ok_or(Failure::TooMany)?);
             }
         }
         let slot = slots.entry(key).or_insert_with(|| Slot {
@@ -199,23 +270,55 @@ impl Sessions {
             used: now,
         });
         slot.used = now;
-        slot.opened.clone()
+        Ok(slot.opened.clone())
     }
 }
 
-async fn initialise(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
-    tokio::time::timeout(server.caps.timeout, shake_hands(guest, server))
+impl Slot {
+    fn is_over(&self) -> bool {
+        let opened = self.opened.try_lock();
+        opened.is_ok_and(|opened| opened.as_ref().is_none_or(Opened::is_closed))
+    }
+
+    /// Whether nobody is at work in it. A session over HTTP can be opened again, so it counts as idle.
+    fn is_idle(&self) -> bool {
+        let duplex = |opened: &Opened| opened.duplex.as_ref().is_none_or(|duplex| duplex.idle_for().is_some());
+        let opened = self.opened.try_lock();
+        opened.is_ok_and(|opened| opened.as_ref().is_none_or(duplex))
+    }
+}
+
+fn most(server: &Server) -> usize {
+    match server.transport {
+        Transport::Process(_) => MOST_PROCESSES,
+        Transport::Http | Transport::Sse => MOST_SESSIONS,
+    }
+}
+
+async fn initialise(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> Result<Opened, Failure> {
+    tokio::time::timeout(server.caps.timeout, shake_hands(guest, server, process))
         .await
         .map_err(|_| Failure::TimedOut)?
 }
 
-async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Failure> {
-    let credential = server.credential.fetch();
-    let duplex = match server.transport {
+/// What there is to speak over before a session is; nothing where each request has a connection of its own.
+async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> Result<Option<Opened>, Failure> {
+    Ok(match &server.transport {
         Transport::Http => None,
-        Transport::Sse => Some(Duplex::open(server, &credential).await?),
-    };
-    let before = duplex.clone().map(Opened::over);
+        Transport::Sse => {
+            let credential = server.credential.fetch();
+            Some(Opened::over(Duplex::open(server, &credential).await?))
+        }
+        Transport::Process(berth) => match process {
+            Some(process) => Some(process),
+            None => Some(Opened::with(berth.start(server, guest).await?)),
+        },
+    })
+}
+
+async fn shake_hands(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> Result<Opened, Failure> {
+    let before = reach(guest, server, process).await?;
+    let credential = server.credential.fetch();
     let id = server.link.next_id();
     let exchange = Exchange {
         server,
@@ -242,15 +345,17 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>) -> Result<Opened, Fail
         session_id: answered.session_id,
         version,
         level: Mutex::new(None),
-        duplex,
+        duplex: before.as_ref().and_then(|opened| opened.duplex.clone()),
         beside: None,
+        walls: before.as_ref().and_then(|opened| opened.walls.clone()),
+        stage: Stage::Introduced,
     }));
     let body = compose::notification("notifications/initialized", None);
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;
     let wanted = guest.stream == OwnStream::Gateway && !guest.capabilities.is_nothing();
     Ok(match server.transport {
         Transport::Http if wanted => with_stream(opened, server).await,
-        Transport::Http | Transport::Sse => opened,
+        Transport::Http | Transport::Sse | Transport::Process(_) => opened,
     })
 }
 
@@ -266,5 +371,7 @@ async fn with_stream(opened: Opened, server: &Arc<Server>) -> Opened {
         level: Mutex::new(None),
         duplex: None,
         beside: Some(beside),
+        walls: None,
+        stage: Stage::Introduced,
     }))
 }

@@ -12,6 +12,7 @@ mod reason;
 mod risk;
 mod secret;
 mod tool;
+mod walls;
 
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
@@ -21,3 +22,4 @@ pub use reason::{ReasonCode, Remedy};
 pub use risk::{Hints, Risk, Trust};
 pub use secret::Secret;
 pub use tool::{NameFault, ServerId, ToolId, ToolName};
+pub use walls::Walls;

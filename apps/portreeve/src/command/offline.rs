@@ -11,7 +11,9 @@ use store::{Activity, Store};
 use vocabulary::{Clock, Digest, ServerId, ToolName};
 
 use crate::config::Config;
-use crate::wire_up::{StateActivity, StateTokens, approve_as_seen, facts, inventory_note, ledger_settings};
+use crate::wire_up::{
+    StateActivity, StateTokens, approve_as_seen, facts, inventory_note, launcher_now, ledger_settings,
+};
 
 /// The admin API over a state directory. The caller holds its lock.
 pub(super) fn plane(config: &Config) -> anyhow::Result<(ControlPlane, Closing)> {
@@ -98,7 +100,7 @@ struct Desk {
 impl ports::Inventory for Desk {
     fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
         let stored = self.store.load().map_err(PortError::new)?;
-        let inventory = Inventory::assemble(&facts(&self.config), &stored);
+        let inventory = Inventory::assemble(&facts(&self.config, launcher_now(&self.config).as_deref()), &stored);
         Ok(Arc::new(Snapshot::build(
             inventory,
             self.config.policy.rules.clone(),
@@ -143,7 +145,7 @@ impl ports::Gateway for Desk {
     fn servers(&self) -> Result<Vec<ServerView>, PortError> {
         let view = |(id, server): (&ServerId, &crate::config::Server)| ServerView {
             id: id.clone(),
-            url: server.url.to_string(),
+            url: server.reach.shown(),
             reach: Reach::Unknown,
         };
         Ok(self.config.servers.iter().map(view).collect())

@@ -14,7 +14,7 @@ use super::check;
 use super::output::{self, Form, cell};
 use super::tool::{ToolArgument, tool_id};
 use crate::config::Config;
-use crate::wire_up::facts;
+use crate::wire_up::{facts, launcher_now};
 
 #[derive(Subcommand)]
 pub(super) enum Policy {
@@ -115,7 +115,10 @@ fn known(config: &Config) -> anyhow::Result<Inventory> {
         true => Store::open(&config.state.dir)?.load()?,
         false => Vec::new(),
     };
-    Ok(Inventory::assemble(&facts(config), &stored))
+    Ok(Inventory::assemble(
+        &facts(config, launcher_now(config).as_deref()),
+        &stored,
+    ))
 }
 
 impl Explain {

@@ -128,7 +128,7 @@ impl Sections {
         let state = State::check(root.section("state"), around);
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
-        let servers = super::servers::check(&mut root, around);
+        let servers = super::servers::check(&mut root, state.as_ref(), around);
         let policy = Policy::check(root.section("policy"), around);
         let limits = Limits::check(root.section("limits"));
         root.finish();

@@ -50,7 +50,6 @@ pub fn names_under(section: &str) -> impl Iterator<Item = &'static str> + '_ {
     KEYS.iter().filter_map(move |key| tail_of(key.path)).filter_map(name_of)
 }
 
-const STDIO: &str = "servers that are started as a process, and their sandbox";
 const VALIDATION: &str = "validation of results against output schemas";
 const SANITISATION: &str = "sanitising of results";
 
@@ -229,8 +228,66 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.url",
-        "Address of the server: `https://`, or `http://` on loopback.",
-        Required,
+        "Address of the server: `https://`, or `http://` on loopback. Every server has this or `command`.",
+        Optional,
+    ),
+    key(
+        "servers.*.command",
+        "Program and arguments of a server that is started here, in a sandbox.",
+        Optional,
+    ),
+    key(
+        "servers.*.sandbox.fs",
+        "`workspace_only`: writes in the workspace alone; `read_only`: no lasting write; `none`: not confined.",
+        Default(
+            r#""workspace_only""#,
+            "a server can spoil what it was given, and nothing else",
+        ),
+    ),
+    key(
+        "servers.*.sandbox.net",
+        "`block_all`: nothing; `allowlist`: what `allow` names; `none`: not confined.",
+        Default(r#""block_all""#, "most servers need no network"),
+    ),
+    key(
+        "servers.*.sandbox.workspace",
+        "The server's directory, at the same path inside. `{principal}` becomes a digest of the principal.",
+        Derived("`workspaces/ID` in the state directory", "made at first start"),
+    ),
+    key(
+        "servers.*.sandbox.read",
+        "Further paths that may be read. What lies under `/usr` can be read anyway.",
+        Default("[]", "what is not named is not there"),
+    ),
+    key(
+        "servers.*.sandbox.allow",
+        "Hosts that may be reached with `allowlist`: `\"api.example.org\"` (port 443), `\"*.example.org:8443\"`.",
+        Default("[]", "nothing"),
+    ),
+    key(
+        "servers.*.sandbox.private",
+        "Ranges that are not public, into which allowed names may resolve: `[\"10.20.0.0/16\"]`.",
+        Default("[]", "a name must not lead into the own network"),
+    ),
+    key(
+        "servers.*.sandbox.env",
+        "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret.",
+        Optional,
+    ),
+    key(
+        "servers.*.sandbox.limits.memory",
+        "Memory of the server, or of each of its processes where there are no control groups.",
+        Default(r#""1GiB""#, "node and Python need a few hundred MiB"),
+    ),
+    key(
+        "servers.*.sandbox.limits.processes",
+        "Processes and threads of the server.",
+        Default("256", "node starts a dozen threads; a fork bomb ends here"),
+    ),
+    key(
+        "servers.*.sandbox.limits.cpu_seconds",
+        "Processor time, after which a server is ended.",
+        Optional,
     ),
     key(
         "servers.*.transport",
@@ -376,8 +433,6 @@ pub const KEYS: &[Key] = &[
         Default(r#""60s""#, "clients give up about then"),
     ),
     // Known, and refused with that word until the feature is there.
-    key("servers.*.command", "", Later(STDIO)),
-    key("servers.*.sandbox", "", Later(STDIO)),
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 use http::{HeaderName, HeaderValue, Uri};
 use rustls_pki_types::CertificateDer;
@@ -9,22 +10,20 @@ use vocabulary::{Risk, Secret, ServerId, ToolName, Trust};
 
 use super::fault::{Complaint, nearest, quoted};
 use super::listen::{bare_host, certificates};
+use super::process::{Process, warn_of_sharing};
 use super::raw::Surroundings;
+use super::state::State;
 use super::tree::{Entry, Section, not_yet};
 
 /// A server behind the gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// Its address: `https`, or `http` on loopback; no user, no fragment.
-    pub url: Uri,
+    /// How it is reached.
+    pub reach: Reach,
     /// Which era of the protocol it speaks.
     pub era: Era,
-    /// How messages travel.
-    pub transport: Transport,
     /// What callers share.
     pub isolation: Isolation,
-    /// Further trust roots, for this server alone.
-    pub ca: Vec<CertificateDer<'static>>,
     /// How far the operator trusts it.
     pub trust: Trust,
     /// What it is shown.
@@ -33,6 +32,54 @@ pub struct Server {
     pub tools: BTreeMap<ToolName, ToolRule>,
     /// Methods beyond MCP that are let through, decided like the others.
     pub extension_methods: Vec<String>,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Over the network.
+    Web(Web),
+    /// It is started here.
+    Process(Process),
+}
+
+impl Reach {
+    /// Its address or its command, for people.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Web(web) => web.url.to_string(),
+            Self::Process(process) => process.command.join(" "),
+        }
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Web {
+    /// Its address: `https`, or `http` on loopback; no user, no fragment.
+    pub url: Uri,
+    /// How messages travel.
+    pub transport: Transport,
+    /// Further trust roots, for this server alone.
+    pub ca: Vec<CertificateDer<'static>>,
+}
+
+impl Web {
+    fn check(section: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
+        let url = section.require("url", |value| web_url(value.text()?));
+        let transport = section.read("transport", |value| {
+            value.choice(&[("http", Transport::Http), ("sse", Transport::Sse)])
+        });
+        let ca = section
+            .read("ca", |value| certificates(value, around))
+            .unwrap_or_default();
+        Some(Self {
+            url: url?,
+            transport: transport?,
+            ca,
+        })
+    }
 }
 
 /// Which era of the protocol a server speaks.
@@ -115,13 +162,18 @@ pub enum UnknownFields {
     Allow,
 }
 
-pub(super) fn check(root: &mut Section<'_>, around: &Surroundings) -> BTreeMap<ServerId, Server> {
+pub(super) fn check(
+    root: &mut Section<'_>,
+    state: Option<&State>,
+    around: &Surroundings,
+) -> BTreeMap<ServerId, Server> {
     let mut servers = BTreeMap::new();
     for (name, section) in root.named_sections("servers") {
         let id = ServerId::parse(&name)
             .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
             .ok();
-        if let (Some(server), Some(id)) = (Server::check(section, around), id) {
+        let place = id.as_ref().zip(state.map(|state| state.dir.as_path()));
+        if let (Some(server), Some(id)) = (Server::check(section, place, around), id) {
             servers.insert(id, server);
         }
     }
@@ -129,15 +181,8 @@ pub(super) fn check(root: &mut Section<'_>, around: &Surroundings) -> BTreeMap<S
 }
 
 impl Server {
-    fn check(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
-        // A server of a later version is one fault, not also a missing `url`.
-        let url = match section.has("command") && !section.has("url") {
-            true => None,
-            false => section.require("url", |value| web_url(value.text()?)),
-        };
-        let transport = section.read("transport", |value| {
-            value.choice(&[("http", Transport::Http), ("sse", Transport::Sse)])
-        });
+    fn check(mut section: Section<'_>, place: Option<(&ServerId, &Path)>, around: &Surroundings) -> Option<Self> {
+        let reach = Reach::check(&mut section, around);
         let era = section.read("era", |value| {
             value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)])
         });
@@ -148,9 +193,6 @@ impl Server {
                 ("shared", Isolation::Shared),
             ])
         });
-        let ca = section
-            .read("ca", |value| certificates(value, around))
-            .unwrap_or_default();
         let trust = section.read("trust", |value| {
             value.choice(&Trust::ALL.map(|trust| (trust.as_str(), trust)))
         });
@@ -158,18 +200,46 @@ impl Server {
             .entry("credential")
             .and_then(|entry| Credential::check(entry, around));
         let tools = tools(&mut section);
+        if let Some(Reach::Process(process)) = &reach {
+            if let Some((id, state)) = place {
+                process.try_out(id, state, &section);
+            }
+            if isolation == Some(Isolation::PerPrincipal) {
+                warn_of_sharing(process, &section);
+            }
+            if matches!(credential, Some(Credential::Reference { .. })) {
+                let complaint = Complaint::new("a process has no header for a credential");
+                section.fault("credential", complaint.hint("hand the secret over in `sandbox.env`"));
+            }
+        }
         section.finish();
         Some(Self {
-            url: url?,
+            reach: reach?,
             era: era?,
-            transport: transport?,
             isolation: isolation?,
-            ca,
             trust: trust?,
             credential: credential?,
             tools,
             extension_methods: extension_methods?,
         })
+    }
+}
+
+impl Reach {
+    fn check(section: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
+        match (section.has("url"), section.has("command")) {
+            (true, true) => {
+                section.fault_here(Complaint::new("has both `url` and `command`").hint("keep the one that is meant"));
+                None
+            }
+            (false, false) => {
+                let complaint = Complaint::new("has neither `url` nor `command`");
+                section.fault_here(complaint.hint("write `url = \"https://…\"` or `command = [\"program\", …]`"));
+                None
+            }
+            (true, false) => Web::check(section, around).map(Self::Web),
+            (false, true) => Process::check(section, around).map(Self::Process),
+        }
     }
 }
 
@@ -243,7 +313,7 @@ fn literal() -> Complaint {
 }
 
 /// Follows a reference to a secret; what it names must be fit for a header.
-fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
+pub(super) fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
     let secret = match value.text()?.split_once(':') {
         Some(("env", name)) => match around.variable(name) {
             Some(text) => Secret::new(text),

@@ -219,11 +219,6 @@ t = 1
 #[test]
 fn keys_of_later_features_are_refused_by_that_name() {
     for (text, key) in [
-        ("[servers.a]\ncommand = [\"node\"]", "servers.a.command"),
-        (
-            "[servers.a]\nurl = \"https://a\"\n[servers.a.sandbox]\nfs = \"none\"",
-            "servers.a.sandbox",
-        ),
         (
             "[servers.a]\nurl = \"https://a\"\ncredential = { exchange = {} }",
             "servers.a.credential.exchange",
@@ -482,7 +477,7 @@ unknown_fields = "allow"
         (server.era, server.isolation, server.trust),
         (Era::Legacy, Isolation::Shared, Trust::Verified)
     );
-    assert_eq!(server.url.to_string(), "https://files.example:8443/mcp?x=1");
+    assert_eq!(server.reach.shown(), "https://files.example:8443/mcp?x=1");
     let rule = ToolRule {
         risk: Some(Risk::Medium),
         unknown_fields: UnknownFields::Allow,
@@ -497,7 +492,7 @@ unknown_fields = "allow"
             ":1: servers.Files: a server id is 1 to 32 characters",
         ),
         ("[servers.portreeve]\nurl = \"https://a\"", "reserved"),
-        ("[servers.a]", ":1: servers.a.url: is missing"),
+        ("[servers.a]", ":1: servers.a: has neither `url` nor `command`"),
         ("[servers.a]\nurl = \"/mcp\"", "is not an absolute URL"),
         ("[servers.a]\nurl = \"ftp://a\"", "neither `https://` nor `http://`"),
         ("[servers.a]\nurl = \"http://10.0.0.1\"", "loopback only"),

@@ -14,6 +14,8 @@ use super::plan;
 use super::running::{Running, ServerLine};
 
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(5 * 60);
+/// A process is started for it.
+const AGAIN_FOR_PROCESSES: Duration = Duration::from_secs(60 * 60);
 const BREATHER: Duration = Duration::from_millis(150);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
@@ -24,7 +26,10 @@ impl Running {
         let lines = self.with_current(|current| current.servers.clone());
         for (id, line) in lines {
             if line.asked.fetch_add(1, Ordering::SeqCst) == 0 {
-                tokio::spawn(self.clone().keep_hearing(id.clone(), line.clone()));
+                // To listen would keep a process running for nobody; those that are at work tell of changes.
+                if !line.server.is_process() {
+                    tokio::spawn(self.clone().keep_hearing(id.clone(), line.clone()));
+                }
                 tokio::spawn(self.clone().keep_asking(id, line));
             }
         }
@@ -67,7 +72,10 @@ impl Running {
         while self.is_current(&id, &line) {
             let wait = if self.ask(&id, &line).await {
                 retry = FIRST_RETRY;
-                AGAIN_AFTER_SUCCESS
+                match line.server.is_process() {
+                    true => AGAIN_FOR_PROCESSES,
+                    false => AGAIN_AFTER_SUCCESS,
+                }
             } else {
                 let wait = retry;
                 retry = (retry * 2).min(LAST_RETRY);
@@ -125,7 +133,10 @@ impl Running {
             return Ok(Taken::Replaced);
         }
         let Some((stored, facts)) = self.with_current(|current| {
-            let facts = plan::facts(&current.config).into_iter().find(|facts| facts.id == *id)?;
+            let launcher = self.launcher.get().map(|launcher| &**launcher);
+            let facts = plan::facts(&current.config, launcher)
+                .into_iter()
+                .find(|facts| facts.id == *id)?;
             Some((current.stored.get(id).cloned(), facts))
         }) else {
             return Ok(Taken::Replaced);

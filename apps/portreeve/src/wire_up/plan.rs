@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
@@ -14,10 +15,12 @@ use gateway::edge::origin::Doorplate;
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};
+use sandbox::Launcher;
 use screening::result::Guards;
-use upstream::{Caps, CredentialSource, Reference, ServerSettings};
+use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
 use vocabulary::{Clock, ServerId, json};
 
+use super::processes::{Harbour, tier};
 use crate::config::{self, Audience, Config, Credential, Per, Tls, UnknownFields};
 
 /// A list waits this long for the first discovery, or for the call timeout if that is less.
@@ -114,17 +117,37 @@ fn issuer(jwt: &config::JwtIssuer, public_url: &str, client: &reqwest::Client, b
     }
 }
 
-pub(super) fn server_settings(id: &ServerId, server: &config::Server, limits: &config::Limits) -> ServerSettings {
+pub(super) fn server_settings(
+    id: &ServerId,
+    server: &config::Server,
+    limits: &config::Limits,
+    harbour: Option<&Harbour>,
+) -> anyhow::Result<ServerSettings> {
     let credential = match &server.credential {
         Credential::None => CredentialSource::None,
         Credential::Reference { header, value } => {
             Reference::new(header.clone(), value).map_or(CredentialSource::None, CredentialSource::Reference)
         }
     };
-    ServerSettings {
+    let reach = match &server.reach {
+        config::Reach::Web(web) => {
+            let address = Address {
+                url: web.url.clone(),
+                extra_roots: web.ca.clone(),
+            };
+            match web.transport {
+                config::Transport::Http => Reach::Http(address),
+                config::Transport::Sse => Reach::Sse(address),
+            }
+        }
+        config::Reach::Process(process) => {
+            let harbour = harbour.context("no launcher was made for this server")?;
+            Reach::Process(harbour.berth(id, process)?)
+        }
+    };
+    Ok(ServerSettings {
         id: id.clone(),
-        url: server.url.clone(),
-        extra_roots: server.ca.clone(),
+        reach,
         credential,
         caps: Caps {
             timeout: limits.timeout,
@@ -135,16 +158,12 @@ pub(super) fn server_settings(id: &ServerId, server: &config::Server, limits: &c
             config::Isolation::PerPrincipal => upstream::Isolation::PerPrincipal,
             config::Isolation::Shared => upstream::Isolation::Shared,
         },
-        transport: match server.transport {
-            config::Transport::Http => upstream::Transport::Http,
-            config::Transport::Sse => upstream::Transport::Sse,
-        },
         era: match server.era {
             config::Era::Auto => upstream::EraSetting::Auto,
             config::Era::Legacy => upstream::EraSetting::Legacy,
             config::Era::Modern => upstream::EraSetting::Modern,
         },
-    }
+    })
 }
 
 /// Methods beyond MCP, by the server they are let through to.
@@ -153,10 +172,11 @@ pub(super) fn extension_methods(config: &Config) -> BTreeMap<ServerId, Vec<Strin
     config.servers.iter().map(of_server).collect()
 }
 
-pub(crate) fn facts(config: &Config) -> Vec<ServerFacts> {
+pub(crate) fn facts(config: &Config, launcher: Option<&Launcher>) -> Vec<ServerFacts> {
     let of_server = |(id, server): (&ServerId, &config::Server)| ServerFacts {
         id: id.clone(),
         trust: server.trust,
+        tier: tier(&server.reach, launcher),
         tools: server
             .tools
             .iter()

@@ -290,7 +290,7 @@ impl ports::Gateway for Helm {
         let known = running.with_current(|current| {
             let servers = current.config.servers.iter();
             servers
-                .map(|(id, server)| (id.clone(), server.url.to_string()))
+                .map(|(id, server)| (id.clone(), server.reach.shown()))
                 .collect::<Vec<_>>()
         });
         Ok(known.iter().map(|(id, url)| view((id, url.clone()))).collect())

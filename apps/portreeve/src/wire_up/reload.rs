@@ -145,8 +145,9 @@ impl Running {
         let identity =
             plan::identity(&config, &self.public_url, &self.tokens, &self.clock, Some(&before)).map_err(one)?;
         let mut warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        let harbour = self.harbour(&config).await;
         let lines = self
-            .with_current(|current| lines(&config, Some(current)))
+            .with_current(|current| lines(&config, Some(current), harbour.as_ref()))
             .map_err(one)?;
         // The last step that can fail; a running gateway keeps its state directory.
         let tls_dir = self.state_dir().join("tls");

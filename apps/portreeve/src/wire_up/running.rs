@@ -12,11 +12,13 @@ use gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
 use gateway::{Gateway, ServerState, Town, TownPlan};
 use ledger::{Event, Ledger, Note};
 use policy::{InventoryStore, Rules, StoredServer};
+use sandbox::Launcher;
 use store::{Store, TokenKind, TokenRow};
 use tokio::sync::{Notify, watch};
 use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp};
 
 use super::plan;
+use super::processes::{self, Harbour};
 use crate::config::Config;
 
 /// See the module.
@@ -30,6 +32,8 @@ pub struct Running {
     pub(super) started: Timestamp,
     /// Taken while a town is being replaced, so that two changes do not lose one another.
     pub(super) building: tokio::sync::Mutex<()>,
+    /// Probed once, when the first server needs it.
+    pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
     gateway: OnceLock<Arc<Gateway>>,
 }
@@ -60,7 +64,7 @@ impl Running {
     /// Opens ledger and store and assembles the first town.
     pub(super) fn new(
         config: Config,
-        clock: Clock,
+        (clock, launcher): (Clock, Option<Arc<Launcher>>),
         certificate: Option<Arc<ServingCertificate>>,
         public_url: String,
     ) -> anyhow::Result<Arc<Self>> {
@@ -71,11 +75,12 @@ impl Running {
         let tokens = Arc::new(TokenTable::default());
         tokens.replace(store.tokens()?.iter().filter_map(issued).collect());
         let identity = Arc::new(plan::identity(&config, &public_url, &tokens, &clock, None)?);
+        let harbour = harbour(launcher.as_ref(), &ledger, &config);
         let current = Current {
             identity,
             rules: config.policy.rules.clone(),
             limiter: policy::Limits::new(&plan::limit_rules(&config.limits)),
-            servers: lines(&config, None)?,
+            servers: lines(&config, None, harbour.as_ref())?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
             config: Arc::new(config),
         };
@@ -88,6 +93,7 @@ impl Running {
             certificate,
             public_url,
             building: tokio::sync::Mutex::default(),
+            launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
             gateway: OnceLock::new(),
         };
@@ -116,7 +122,7 @@ impl Running {
             identity: current.identity.clone(),
             doorplate: plan::doorplate(&current.config),
             public_url: self.public_url.clone(),
-            facts: plan::facts(&current.config),
+            facts: plan::facts(&current.config, self.launcher.get().map(|launcher| &**launcher)),
             stored: current.stored.values().cloned().collect(),
             rules: current.rules.clone(),
             servers: current.servers.values().map(|line| line.server.clone()).collect(),
@@ -149,6 +155,29 @@ impl Running {
         Ok(())
     }
 
+    /// What berths of `config` have in common, where it needs any.
+    pub(super) async fn harbour(&self, config: &Config) -> Option<Harbour> {
+        let needed = self.launcher.get().is_none();
+        if let Some(launcher) = match needed {
+            true => processes::launcher(config).await,
+            false => None,
+        } {
+            let _ = self.launcher.set(launcher);
+        }
+        harbour(self.launcher.get(), &self.ledger, config)
+    }
+
+    /// Ends every process, and gives their last records a moment.
+    pub(super) async fn end_processes(&self) {
+        let servers = self.with_current(|current| current.servers.clone());
+        let mut processes = servers.values().filter(|line| line.server.is_process()).peekable();
+        if processes.peek().is_none() {
+            return;
+        }
+        processes.for_each(|line| line.server.close());
+        tokio::time::sleep(LAST_WORDS).await;
+    }
+
     /// Completes when no request is at work any more. Only meaningful once no new ones come.
     pub(super) async fn until_idle(&self) {
         while self.gateway().at_work() > 0 {
@@ -156,6 +185,17 @@ impl Running {
         }
     }
 }
+
+fn harbour(launcher: Option<&Arc<Launcher>>, ledger: &Ledger, config: &Config) -> Option<Harbour> {
+    Some(Harbour {
+        launcher: launcher?.clone(),
+        ledger: ledger.clone(),
+        state: config.state.dir.clone(),
+    })
+}
+
+/// Processes are given half a second to end by themselves.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(700);
 
 /// A token as the edge knows it; admin tokens are none of its business.
 pub(super) fn issued(row: &TokenRow) -> Option<(vocabulary::Digest, IssuedToken)> {
@@ -204,7 +244,11 @@ fn claims(row: &TokenRow) -> BTreeMap<String, vocabulary::ClaimValue> {
 
 /// Lines to every configured server; those whose settings did not change are kept, with their
 /// sessions.
-pub(super) fn lines(config: &Config, before: Option<&Current>) -> anyhow::Result<BTreeMap<ServerId, Arc<ServerLine>>> {
+pub(super) fn lines(
+    config: &Config,
+    before: Option<&Current>,
+    harbour: Option<&Harbour>,
+) -> anyhow::Result<BTreeMap<ServerId, Arc<ServerLine>>> {
     let mut lines = BTreeMap::new();
     for (id, server) in &config.servers {
         let known = before.and_then(|before| Some((before, before.servers.get(id)?)));
@@ -218,7 +262,7 @@ pub(super) fn lines(config: &Config, before: Option<&Current>) -> anyhow::Result
             other => {
                 // The same server under other limits has been discovered already.
                 let state = other.map_or(ServerState::Pending, |(_, line)| *line.state.borrow());
-                let settings = plan::server_settings(id, server, &config.limits);
+                let settings = plan::server_settings(id, server, &config.limits, harbour)?;
                 let server = upstream::Server::new(settings).with_context(|| format!("server `{id}`"))?;
                 Arc::new(ServerLine {
                     server: Arc::new(server),

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use vocabulary::json::{Fault, Limits, Value};
 use vocabulary::{Digest, Hints, Risk, ToolId, ToolName, Trust, canonical};
 
+use crate::inventory::SandboxTier;
+
 /// The largest definition (and the largest instructions) that is kept.
 pub const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
@@ -28,6 +30,8 @@ pub struct ToolEntry {
     pub risk: Risk,
     /// How far the operator trusts the server.
     pub trust: Trust,
+    /// The sandbox its server runs in.
+    pub tier: SandboxTier,
     /// What the server says of the tool.
     pub hints: Hints,
     /// Whether the tool may be seen and called.

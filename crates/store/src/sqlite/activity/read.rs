@@ -53,6 +53,13 @@ struct Record<'a> {
     actor: Option<Text<'a>>,
     #[serde(borrow)]
     result: Option<Text<'a>>,
+    // Of attempts to reach something:
+    #[serde(borrow)]
+    server_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    tool_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    session: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +103,7 @@ impl<'a> Facts<'a> {
                 let (server, tool) = subject(text(record.subject));
                 (server, tool, None)
             }
+            ("egress", _) => (text(record.server_id), text(record.tool_name), text(record.session)),
             _ => (None, None, None),
         };
         let (sub, run) = record
@@ -126,6 +134,8 @@ fn status(record: &Record<'_>) -> Option<Status> {
     let status = record.outcome.as_ref().and_then(|outcome| outcome.status.as_ref());
     let result = decided.or(record.result.as_ref())?;
     match (&*result.0, status.map(|status| &*status.0)) {
+        ("allowed", _) => Some(Status::Allowed),
+        ("blocked", _) => Some(Status::Blocked),
         ("deny", _) => Some(Status::Denied),
         ("require_approval", _) => Some(Status::Pending),
         ("allow", Some("error" | "timeout")) => Some(Status::Error),

@@ -1,0 +1,279 @@
+//! `[servers.*]` with a `command`: servers that are started here, and the walls around them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sandbox::{FsPolicy, Limits, NetPolicy, Plan, PlanDraft, PlanFault};
+use vocabulary::{Digest, Secret, ServerId};
+
+use super::fault::{Complaint, quoted};
+use super::raw::Surroundings;
+use super::servers::secret;
+use super::tree::{Entry, Section};
+use super::units::size_of;
+
+/// A server that is started here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How its files are confined.
+    pub fs: FsPolicy,
+    /// How its network is confined.
+    pub net: NetPolicy,
+    /// Where it works.
+    pub workspace: Workspace,
+    /// Further paths it may read.
+    pub read: Vec<PathBuf>,
+    /// Hosts it may reach.
+    pub allow: Vec<String>,
+    /// Ranges that are not public, into which those may resolve.
+    pub private: Vec<String>,
+    /// Its environment, beside what every sandbox has.
+    pub env: Environment,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+/// Where a server works.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Workspace {
+    /// `workspaces/ID` in the state directory, made at first start.
+    Own,
+    /// A directory of the operator's.
+    At(PathBuf),
+    /// One for each principal: `{principal}` becomes a digest, and the last directory is made when it is missing.
+    PerPrincipal(String),
+}
+
+/// Variables. Compared to tell whether a reload changed anything; both sides are the operator's own.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(pub BTreeMap<String, Secret>);
+
+impl PartialEq for Environment {
+    fn eq(&self, other: &Self) -> bool {
+        let plain = |variables: &BTreeMap<String, Secret>| -> Vec<(String, String)> {
+            let pairs = variables.iter();
+            pairs
+                .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+                .collect()
+        };
+        plain(&self.0) == plain(&other.0)
+    }
+}
+
+impl Eq for Environment {}
+
+/// The directory of the workspaces that are made here.
+pub(crate) fn workspaces(state: &Path) -> PathBuf {
+    state.join("workspaces")
+}
+
+/// The directory that packages are installed in.
+pub(crate) fn packages(state: &Path) -> PathBuf {
+    state.join("packages")
+}
+
+impl Process {
+    pub(super) fn check(server: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
+        let command = server.read("command", |value| command(value, around));
+        let mut section = server.section("sandbox");
+        let fs = section.read("fs", |value| {
+            value.choice(&[
+                ("workspace_only", FsPolicy::WorkspaceOnly),
+                ("read_only", FsPolicy::ReadOnly),
+                ("none", FsPolicy::Unconfined),
+            ])
+        });
+        let net = section.read("net", |value| {
+            value.choice(&[
+                ("block_all", NetPolicy::BlockAll),
+                ("allowlist", NetPolicy::Allowlist),
+                ("none", NetPolicy::Unconfined),
+            ])
+        });
+        let given = section.has("workspace");
+        let workspace = section.read("workspace", |value| workspace(value, around));
+        let texts = |value: &Entry<'_>| value.list(|item| Ok(item.text()?.to_owned()));
+        let read = section.read("read", |value| value.list(|item| Ok(around.resolve(item.text()?))));
+        let allow = section.read("allow", texts);
+        let private = section.read("private", texts);
+        let env = environment(&mut section, around);
+        let limits = limits(section.section("limits"));
+        let process = Self {
+            command: command?,
+            fs: fs?,
+            net: net?,
+            workspace: if given { workspace? } else { Workspace::Own },
+            read: read?,
+            allow: allow?,
+            private: private?,
+            env,
+            limits,
+        };
+        process.look_twice(&section);
+        section.finish();
+        Some(process)
+    }
+
+    /// What is allowed but deserves a second look.
+    fn look_twice(&self, section: &Section<'_>) {
+        if self.fs == FsPolicy::Unconfined {
+            let complaint = Complaint::new("the server can read and write whatever its user can");
+            section.warn("fs", complaint.hint("write `workspace_only`, or let it be"));
+        }
+        if self.net == NetPolicy::Unconfined {
+            let complaint = Complaint::new("the server can reach whatever this machine can, unrecorded");
+            section.warn(
+                "net",
+                complaint.hint("write `allowlist` and name what it needs in `allow`"),
+            );
+        }
+        if self.net != NetPolicy::Allowlist && !self.allow.is_empty() {
+            section.fault(
+                "allow",
+                Complaint::new("is of no use without `net = \"allowlist\"`").hint("write that, or remove the list"),
+            );
+        }
+    }
+
+    /// Looks at this machine: everything that would keep the server from starting is a fault.
+    pub(super) fn try_out(&self, id: &ServerId, state: &Path, section: &Section<'_>) {
+        let ours = match &self.workspace {
+            Workspace::Own | Workspace::PerPrincipal(_) => true,
+            Workspace::At(_) => false,
+        };
+        let faults = Plan::check(self.draft(id, state, None)).err().unwrap_or_default();
+        // A workspace of ours is made before the server starts.
+        let made = |fault: &PlanFault| ours && matches!(fault, PlanFault::WorkspaceMissing { .. });
+        for fault in faults.iter().filter(|fault| !made(fault)) {
+            section.fault_here(Complaint::new(fault.to_string()));
+        }
+    }
+
+    /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.
+    pub(crate) fn draft(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PlanDraft {
+        PlanDraft {
+            command: self.command.clone(),
+            fs: self.fs,
+            net: self.net,
+            workspace: self.workspace_for(id, state, principal),
+            read: self.read.clone(),
+            env: self.env.0.clone(),
+            allow: self.allow.clone(),
+            private: self.private.clone(),
+            limits: self.limits,
+            uid: None,
+            state_dir: Some(state.to_owned()),
+            state_rooms: vec![workspaces(state), packages(state)],
+        }
+    }
+
+    fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PathBuf {
+        match &self.workspace {
+            Workspace::Own => workspaces(state).join(id.to_string()),
+            Workspace::At(path) => path.clone(),
+            Workspace::PerPrincipal(pattern) => {
+                let name = match principal {
+                    // Half of the digest tells principals apart and is short enough for a path.
+                    Some(digest) => digest
+                        .to_string()
+                        .trim_start_matches("sha256:")
+                        .chars()
+                        .take(32)
+                        .collect(),
+                    None => "inventory".to_owned(),
+                };
+                PathBuf::from(pattern.replace(PRINCIPAL, &name))
+            }
+        }
+    }
+}
+
+const PRINCIPAL: &str = "{principal}";
+
+/// A program that is named by a path is found from the configuration's directory.
+fn command(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<String>, Complaint> {
+    let mut words = value.list(|item| Ok(item.text()?.to_owned()))?;
+    match words.first_mut() {
+        None => return Err(Complaint::new("is empty").hint("name the program and its arguments")),
+        Some(program) if program.contains('/') => *program = around.resolve(program).display().to_string(),
+        Some(_) => {}
+    }
+    Ok(words)
+}
+
+fn workspace(value: &Entry<'_>, around: &Surroundings) -> Result<Workspace, Complaint> {
+    let path = around.resolve(value.text()?);
+    let text = path.display().to_string();
+    match text.matches(PRINCIPAL).count() {
+        0 => Ok(Workspace::At(path)),
+        1 if path
+            .parent()
+            .is_some_and(|parent| !parent.display().to_string().contains(PRINCIPAL)) =>
+        {
+            Ok(Workspace::PerPrincipal(text))
+        }
+        _ => Err(Complaint::new(
+            "`{principal}` may stand once, in the last part of the path",
+        )),
+    }
+}
+
+fn environment(section: &mut Section<'_>, around: &Surroundings) -> Environment {
+    let Some(entry) = section.entry("env") else {
+        return Environment::default();
+    };
+    let Some(mut table) = entry.into_section() else {
+        return Environment::default();
+    };
+    let mut variables = BTreeMap::new();
+    for (name, value) in table.remaining() {
+        let read = match value.text().map(|text| text.strip_prefix("text:")) {
+            Ok(Some(plain)) => Ok(Secret::new(plain.to_owned())),
+            Ok(None) => secret(&value, around),
+            Err(complaint) => Err(complaint),
+        };
+        match read {
+            Ok(secret) => drop(variables.insert(name, secret)),
+            Err(complaint) => {
+                let hint = "write `env:NAME`, `file:PATH`, or `text:VALUE` for what is no secret";
+                value.fault::<()>(complaint.hint(hint));
+            }
+        }
+    }
+    Environment(variables)
+}
+
+fn limits(mut section: Section<'_>) -> Limits {
+    let usual = Limits::default();
+    let memory = section.read("memory", size_of).unwrap_or(usual.memory);
+    let processes = section.read("processes", |value| value.number(1..=65_536));
+    let cpu_seconds = section
+        .has("cpu_seconds")
+        .then(|| section.read("cpu_seconds", |value| value.number(1..=1 << 32)));
+    section.finish();
+    Limits {
+        memory,
+        processes: processes
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(usual.processes),
+        cpu_seconds: cpu_seconds.flatten(),
+        ..usual
+    }
+}
+
+/// What is the matter with sharing, said where a workspace is shared by principals.
+pub(super) fn warn_of_sharing(process: &Process, section: &Section<'_>) {
+    if !matches!(process.workspace, Workspace::PerPrincipal(_)) {
+        let place = match &process.workspace {
+            Workspace::At(path) => quoted(&path.display().to_string()),
+            Workspace::Own | Workspace::PerPrincipal(_) => "its workspace".to_owned(),
+        };
+        section.warn(
+            "sandbox",
+            Complaint::new(format!("the server's processes share {place}, whoever they are for"))
+                .hint("put `{principal}` into `workspace` to give each principal one"),
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Servers that are started here: their berths, their workspaces, and what the log says of them.
+
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ledger::{EgressAttempt, EgressCall, Event, Ledger, Note};
+use policy::SandboxTier;
+use sandbox::{FsPolicy, Launcher, NetPolicy, Tier};
+use upstream::{Berth, ComplaintBook, Sighting, Waiting, Watch};
+use vocabulary::{Digest, ServerId, Walls};
+
+use crate::config::{Config, Process, Reach, Workspace, workspaces};
+
+/// The launcher, probed on this machine; none where no server needs one.
+pub(crate) async fn launcher(config: &Config) -> Option<Arc<Launcher>> {
+    let needed = config
+        .servers
+        .values()
+        .any(|server| matches!(server.reach, Reach::Process(_)));
+    match needed {
+        true => Some(Arc::new(Launcher::probe().await)),
+        false => None,
+    }
+}
+
+/// As [`launcher`], for commands that are not asynchronous. Must be called from the runtime of a command.
+pub(crate) fn launcher_now(config: &Config) -> Option<Arc<Launcher>> {
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::block_in_place(|| runtime.block_on(launcher(config)))
+}
+
+/// The sandbox policies see.
+pub(super) fn tier(reach: &Reach, launcher: Option<&Launcher>) -> SandboxTier {
+    let Reach::Process(process) = reach else {
+        return SandboxTier::Outside;
+    };
+    if (process.fs, process.net) == (FsPolicy::Unconfined, NetPolicy::Unconfined) {
+        return SandboxTier::Outside;
+    }
+    match launcher.map(|launcher| launcher.strength().tier) {
+        Some(Tier::A) => SandboxTier::A,
+        Some(Tier::B) => SandboxTier::B,
+        Some(Tier::C) | None => SandboxTier::Outside,
+    }
+}
+
+/// What the berths of one gateway have in common.
+#[derive(Clone)]
+pub(super) struct Harbour {
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) ledger: Ledger,
+    pub(super) state: PathBuf,
+}
+
+impl Harbour {
+    /// Where the processes of a server are started.
+    pub(super) fn berth(&self, id: &ServerId, process: &Process) -> anyhow::Result<Berth> {
+        let book = self.state.join("logs");
+        private_dir(&book)?;
+        let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
+        let drafts = move |principal: Option<&Digest>| {
+            let draft = process.draft(&id, &state, principal);
+            match &process.workspace {
+                Workspace::At(_) => {}
+                Workspace::Own => make_workspace(&draft.workspace, Some(&workspaces(&state)))?,
+                Workspace::PerPrincipal(_) => make_workspace(&draft.workspace, None)?,
+            }
+            Ok(draft)
+        };
+        let watch = Arc::new(Logbook(self.ledger.clone()));
+        Ok(Berth::new(
+            self.launcher.clone(),
+            watch,
+            ComplaintBook::kept_in(book),
+            Box::new(drafts),
+        ))
+    }
+}
+
+/// Makes a workspace that is missing; one that is there is left as it is. `room` is ours and made too.
+fn make_workspace(path: &Path, room: Option<&Path>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the workspace `{}` cannot be made: {error}", path.display());
+    if let Some(room) = room {
+        // Servers of other users pass through it to their own workspace, and cannot list it.
+        std::fs::create_dir_all(room).map_err(failed)?;
+        std::fs::set_permissions(room, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made.map_err(failed)?,
+    }
+    if rustix::process::geteuid().is_root() {
+        let uid = Some(sandbox::DEDICATED_UID);
+        std::os::unix::fs::chown(path, uid, uid).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn private_dir(path: &Path) -> anyhow::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("`{}` cannot be made", path.display()))
+}
+
+/// Records what becomes of processes.
+struct Logbook(Ledger);
+
+impl Logbook {
+    /// Appends without anybody waiting for it.
+    fn append_later(&self, event: Event) {
+        let ledger = self.0.clone();
+        tokio::spawn(async move {
+            if let Err(error) = ledger.append_event(event).await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "an event could not be recorded"
+                );
+            }
+        });
+    }
+}
+
+impl Watch for Logbook {
+    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Walls) -> Waiting<'a, Result<(), String>> {
+        let message = format!(
+            "sandbox {} of tier {} stands: fs {}, net {}",
+            walls.instance, walls.tier, walls.fs_policy, walls.net_policy
+        );
+        let note = Note::done("sandbox.start", "system", Some(&server.to_string()), &message);
+        Box::pin(async move {
+            let recorded = self.0.append_event(Event::Inventory(note)).await;
+            recorded
+                .map(drop)
+                .map_err(|_| "its start cannot be recorded".to_owned())
+        })
+    }
+
+    fn failed(&self, server: &ServerId, why: &str) {
+        tracing::warn!(%server, why, "a server's process was not started");
+        let note = Note::refused("sandbox.fail", "system", Some(&server.to_string()), why);
+        self.append_later(Event::Inventory(note));
+    }
+
+    fn ended(&self, server: &ServerId, instance: &str, how: &str) {
+        let message = format!("sandbox {instance} is gone: {how}");
+        let note = Note::done("sandbox.end", "system", Some(&server.to_string()), &message);
+        self.append_later(Event::Inventory(note));
+    }
+
+    fn tried(&self, sighting: Sighting) {
+        let Sighting {
+            server,
+            instance,
+            attempt,
+            open,
+        } = sighting;
+        let open = open.into_iter().map(|case| EgressCall {
+            receipt_id: case.receipt_id,
+            tool_name: case.tool,
+            session: case.session,
+        });
+        self.append_later(Event::Egress(Box::new(EgressAttempt {
+            server_id: server.to_string(),
+            instance,
+            event: attempt.event.as_str(),
+            result: attempt.verdict.as_str(),
+            host: attempt.host,
+            port: attempt.port,
+            reason: attempt.reason.as_str(),
+            count: attempt.count,
+            open: open.collect(),
+        })));
+    }
+}

@@ -1,0 +1,280 @@
+//! Servers that are processes: started inside walls, spoken to by lines, watched, and ended with everything they
+//! started. One process belongs to one principal, unless the operator says that the server keeps nothing of anybody.
+
+mod attend;
+mod breaker;
+mod complaints;
+mod lines;
+mod pipe;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
+use vocabulary::{Digest, ReceiptId, ServerId, Walls};
+
+use self::attend::Attendant;
+use self::breaker::Breakers;
+pub use self::complaints::ComplaintBook;
+use self::complaints::Complaints;
+use self::lines::Lines;
+pub(crate) use self::pipe::Pipe;
+use crate::companion::Waiting;
+use crate::duplex::{Duplex, Outward};
+use crate::failure::Failure;
+use crate::server::Server;
+use crate::session::{Guest, SessionKey};
+
+/// What the operator asks for, for one principal: `None` for the gateway's own instance.
+pub type Drafts = dyn Fn(Option<&Digest>) -> Result<PlanDraft, String> + Send + Sync;
+
+/// Where the processes of one server are started.
+pub struct Berth {
+    launcher: Arc<Launcher>,
+    drafts: Box<Drafts>,
+    watch: Arc<dyn Watch>,
+    book: ComplaintBook,
+    names: Arc<dyn Resolve>,
+    breakers: Breakers,
+}
+
+/// Hears what becomes of processes, for the log.
+pub trait Watch: Send + Sync {
+    /// Walls stand, and the process waits for this to complete; it is not started on `Err`.
+    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Walls) -> Waiting<'a, Result<(), String>>;
+    /// A process was not started.
+    fn failed(&self, server: &ServerId, why: &str);
+    /// A process has ended.
+    fn ended(&self, server: &ServerId, instance: &str, how: &str);
+    /// A process tried to reach something.
+    fn tried(&self, sighting: Sighting);
+}
+
+/// An attempt to reach something.
+pub struct Sighting {
+    /// Whose process it was.
+    pub server: ServerId,
+    /// In which sandbox.
+    pub instance: String,
+    /// What it tried.
+    pub attempt: sandbox::Attempt,
+    /// The calls that were open in this process then: it was one of them, or none.
+    pub open: Vec<OpenCase>,
+}
+
+/// A call that a process is at work on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenCase {
+    /// Its receipt.
+    pub receipt_id: ReceiptId,
+    /// The tool, if it is one.
+    pub tool: Option<String>,
+    /// The client's session.
+    pub session: Option<Digest>,
+}
+
+impl Berth {
+    /// A berth for a server's processes; starts nothing.
+    #[must_use]
+    pub fn new(launcher: Arc<Launcher>, watch: Arc<dyn Watch>, book: ComplaintBook, drafts: Box<Drafts>) -> Self {
+        Self {
+            launcher,
+            drafts,
+            watch,
+            book,
+            names: Arc::new(HostResolver),
+            breakers: Breakers::default(),
+        }
+    }
+
+    /// The sandbox its processes will have, by what this host gives.
+    #[must_use]
+    pub fn tier(&self) -> sandbox::Tier {
+        self.launcher.strength().tier
+    }
+
+    /// Starts a process for `guest`.
+    pub(crate) async fn start(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
+        self.breakers.admit(&guest.key, Instant::now())?;
+        let started = self.launch(server, guest).await;
+        if let Err(failure) = &started {
+            self.breakers.failed(&guest.key, Instant::now());
+            self.watch.failed(server.id(), &told(failure));
+        }
+        started
+    }
+
+    async fn launch(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
+        let draft = (self.drafts)(guest.owner.as_ref().map(|owner| &owner.principal)).map_err(Failure::NotStarted)?;
+        // Files are looked at, and a disk may be slow.
+        let plan = tokio::task::spawn_blocking(|| Plan::check(draft)).await;
+        let plan = plan
+            .map_err(|_| Failure::NotStarted("its plan could not be checked".into()))?
+            .map_err(|faults| Failure::NotStarted(sentences(&faults)))?;
+        let mut starting = self.launcher.start(&plan).await.map_err(walls_failed)?;
+        let walls = Arc::new(walls(&starting));
+        let cases = Arc::new(Cases::default());
+        let witness = Arc::new(Sentry {
+            server: server.id().clone(),
+            instance: walls.instance.clone(),
+            cases: cases.clone(),
+            watch: self.watch.clone(),
+        });
+        let egress = self.open_doors(&mut starting, &plan, witness)?;
+        let recorded = self.watch.started(server.id(), &walls).await;
+        recorded.map_err(Failure::NotStarted)?;
+        let instance = starting.go().await.map_err(walls_failed)?;
+        self.converse(
+            server,
+            Launched {
+                guest: guest.key,
+                instance,
+                egress,
+                walls,
+                cases,
+            },
+        )
+    }
+
+    fn open_doors(
+        &self,
+        starting: &mut Starting,
+        plan: &Plan,
+        witness: Arc<dyn Witness>,
+    ) -> Result<Option<Egress>, Failure> {
+        let Some(doors) = starting.take_doors() else {
+            return Ok(None);
+        };
+        let served = Egress::serve(doors, plan.allowlist().clone(), self.names.clone(), witness);
+        served
+            .map(Some)
+            .map_err(|error| Failure::NotStarted(format!("its doors cannot be watched: {error}")))
+    }
+
+    /// Speaks with a process that runs.
+    fn converse(self: &Arc<Self>, server: &Arc<Server>, launched: Launched) -> Result<Process, Failure> {
+        let Launched {
+            guest,
+            mut instance,
+            egress,
+            walls,
+            cases,
+        } = launched;
+        let streams = instance
+            .take_streams()
+            .ok_or_else(|| Failure::NotStarted("its streams are gone".into()))?;
+        let (pipe, closing) = Pipe::into(streams.stdin);
+        let complaints = Complaints::new(&self.book, server.id(), &walls.instance);
+        let lines = Lines::of(streams.stdout, server.caps, complaints.clone());
+        let duplex = Duplex::start(server, Outward::Process(pipe, cases), lines, None);
+        let attendant = Attendant {
+            berth: self.clone(),
+            server: server.id().clone(),
+            guest,
+            instance,
+            egress,
+            name: walls.instance.clone(),
+            duplex: Arc::downgrade(&duplex),
+            began: Instant::now(),
+            closing,
+        };
+        tokio::spawn(complaints.drain(streams.stderr));
+        tokio::spawn(attendant.attend());
+        Ok(Process { duplex, walls })
+    }
+}
+
+/// A process that runs, and what stands around it.
+pub(crate) struct Process {
+    pub(crate) duplex: Arc<Duplex>,
+    pub(crate) walls: Arc<Walls>,
+}
+
+struct Launched {
+    guest: SessionKey,
+    instance: Instance,
+    egress: Option<Egress>,
+    walls: Arc<Walls>,
+    cases: Arc<Cases>,
+}
+
+/// The calls that are open in one process.
+#[derive(Default)]
+pub(crate) struct Cases(std::sync::Mutex<Vec<(u64, OpenCase)>>);
+
+impl Cases {
+    pub(crate) fn open(&self, id: u64, case: OpenCase) {
+        self.lock().push((id, case));
+    }
+
+    pub(crate) fn close(&self, id: u64) {
+        self.lock().retain(|(open, _)| *open != id);
+    }
+
+    fn now(&self) -> Vec<OpenCase> {
+        self.lock().iter().map(|(_, case)| case.clone()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, OpenCase)>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Tells of what a process tries, with the calls it may have been for.
+struct Sentry {
+    server: ServerId,
+    instance: String,
+    cases: Arc<Cases>,
+    watch: Arc<dyn Watch>,
+}
+
+impl Witness for Sentry {
+    fn saw(&self, attempt: sandbox::Attempt) {
+        self.watch.tried(Sighting {
+            server: self.server.clone(),
+            instance: self.instance.clone(),
+            attempt,
+            open: self.cases.now(),
+        });
+    }
+}
+
+fn walls(starting: &Starting) -> Walls {
+    let report = starting.report();
+    Walls {
+        tier: report.tier.as_str(),
+        fs_policy: report.fs_policy.as_str(),
+        net_policy: report.net_policy.as_str(),
+        instance: report.instance.clone(),
+        policy_hash: report.policy_hash.clone(),
+        layers: report.layers.iter().map(|layer| layer.as_str()).collect(),
+    }
+}
+
+/// Walls that cannot be built are told apart from a program that cannot be executed.
+fn walls_failed(failure: LaunchFailure) -> Failure {
+    match failure {
+        LaunchFailure::Layer(ref at) if at.layer == sandbox::Layer::Execute => Failure::NotStarted(failure.to_string()),
+        LaunchFailure::TierTooWeak { .. }
+        | LaunchFailure::Layer(_)
+        | LaunchFailure::Start { .. }
+        | LaunchFailure::PlanTooLarge
+        | LaunchFailure::Silent
+        | LaunchFailure::TimedOut => Failure::Sandbox(Box::new(failure)),
+    }
+}
+
+fn told(failure: &Failure) -> String {
+    match std::error::Error::source(failure) {
+        Some(source) => format!("{failure}: {source}"),
+        None => failure.to_string(),
+    }
+}
+
+fn sentences(faults: &[sandbox::PlanFault]) -> String {
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    told.join("; ")
+}
+
+/// How long a process may stand idle.
+pub(crate) const IDLE_STOP: Duration = Duration::from_secs(15 * 60);

@@ -1,0 +1,96 @@
+//! Stays with a process until it has ended: by itself, because nobody needs it, or because it stood idle.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use sandbox::{Egress, Ending, Instance};
+use vocabulary::ServerId;
+
+use super::pipe::Unneeded;
+use super::{Berth, IDLE_STOP};
+use crate::duplex::Duplex;
+use crate::session::SessionKey;
+
+/// How long a process has to end by itself once its input is closed.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often it is looked whether a process stands idle.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// See the module.
+pub(super) struct Attendant {
+    pub(super) berth: Arc<Berth>,
+    pub(super) server: ServerId,
+    pub(super) guest: SessionKey,
+    pub(super) instance: Instance,
+    pub(super) egress: Option<Egress>,
+    pub(super) name: String,
+    pub(super) duplex: Weak<Duplex>,
+    pub(super) began: Instant,
+    pub(super) closing: Unneeded,
+}
+
+/// Why nobody waits for a process any more.
+enum Parting {
+    Ended(Ending),
+    Unneeded,
+    Idle,
+}
+
+impl Attendant {
+    pub(super) async fn attend(mut self) {
+        let parting = self.wait().await;
+        let how = match parting {
+            Parting::Ended(ending) => {
+                let now = Instant::now();
+                self.berth.breakers.ended(&self.guest, self.began.elapsed(), now);
+                described(ending)
+            }
+            Parting::Unneeded => format!("stopped; {}", self.stop().await),
+            Parting::Idle => format!("stopped after standing idle; {}", self.stop().await),
+        };
+        if let Some(duplex) = self.duplex.upgrade() {
+            duplex.close("ended");
+        }
+        if let Some(egress) = self.egress.take() {
+            egress.shut();
+        }
+        tracing::info!(server = %self.server, instance = self.name, how, "a server's process is gone");
+        self.berth.watch.ended(&self.server, &self.name, &how);
+    }
+
+    async fn wait(&mut self) -> Parting {
+        let mut round = tokio::time::interval(ROUND);
+        loop {
+            tokio::select! {
+                ending = self.instance.wait() => return Parting::Ended(ending),
+                _ = &mut self.closing => return Parting::Unneeded,
+                _ = round.tick() => {
+                    let Some(duplex) = self.duplex.upgrade() else { return Parting::Unneeded };
+                    if duplex.idle_for().is_some_and(|idle| idle >= IDLE_STOP) {
+                        duplex.close("stood idle");
+                        return Parting::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the process a moment, then ends everything in its sandbox.
+    async fn stop(&self) -> String {
+        let ending = match tokio::time::timeout(GRACE, self.instance.wait()).await {
+            Ok(ending) => ending,
+            Err(_) => {
+                self.instance.kill();
+                self.instance.wait().await
+            }
+        };
+        described(ending)
+    }
+}
+
+fn described(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(code) => format!("exited with code {code}"),
+        Ending::Signalled(signal) => format!("was ended by signal {signal}"),
+    }
+}
