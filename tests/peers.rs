@@ -5,6 +5,7 @@
 mod conformance;
 mod fixture;
 mod shim;
+mod tasks;
 mod tour;
 
 use std::io::{BufRead as _, BufReader};

@@ -15,6 +15,7 @@ mod requests;
 mod responses;
 mod resumption;
 mod rounds;
+mod seen_through;
 mod sessions;
 mod streams;
 mod subscriptions;

@@ -157,6 +157,16 @@ impl Peer {
         self.script().lists.insert(member, entries);
     }
 
+    /// From now on it says that it has this capability, or none of that name.
+    pub fn capable(&self, name: &str, capability: Option<Value>) {
+        let mut script = self.script();
+        let capabilities = script.capabilities.as_object_mut().unwrap();
+        match capability {
+            Some(capability) => drop(capabilities.insert(name.to_owned(), capability)),
+            None => drop(capabilities.remove(name)),
+        }
+    }
+
     /// From now on that list comes back to its own cursor again and again.
     pub fn loop_list(&self, member: &'static str) {
         self.script().looping.insert(member);

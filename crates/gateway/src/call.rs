@@ -65,6 +65,7 @@ impl Case<'_> {
             checked: &arguments,
             extras: extras(request),
             marks: &tool.marks,
+            needs_task: tool.needs_task,
             kind: ResultKind::Plain,
         };
         self.carry(request, load).await

@@ -12,14 +12,15 @@ use mcp::{Era, Method, Request};
 use policy::{InFlight, Target};
 use screening::arguments::Checked;
 use screening::result::{ScreenedResult, screen};
-use upstream::{Departure, Dispatched, Failure, Flight, SeenWalls, Server, embark};
+use upstream::{Departure, Dispatched, Failure, Flight, SeenWalls, Server, TaskMode, embark};
 use vocabulary::Risk;
 
 use crate::asked::Ended;
 use crate::case::{Case, Decided};
 use crate::client::Client;
-use crate::dialogue::{Binding, Round};
+use crate::dialogue::{Binding, Round, unusable};
 use crate::escort::{Asking, Escort};
+use crate::introduce::Offers;
 use crate::reply::Prepared;
 use crate::session::OpenCall;
 
@@ -31,6 +32,8 @@ pub(crate) struct Load<'a> {
     /// Further members of `params`, raw.
     pub(crate) extras: Vec<(&'a str, Cow<'a, [u8]>)>,
     pub(crate) marks: &'a Marks,
+    /// Whether the tool runs as a task of the legacy era only.
+    pub(crate) needs_task: bool,
     pub(crate) kind: ResultKind,
 }
 
@@ -77,6 +80,7 @@ impl Case<'_> {
             checked,
             mut extras,
             marks,
+            needs_task,
             kind,
         } = load;
         let target = permit.target().clone();
@@ -88,7 +92,7 @@ impl Case<'_> {
             Err(failure) => return Ok(self.failed(facts, decision, Some(server.credential()), &failure)),
         };
         let session_task = self.session_task(request, era);
-        if !session_task && self.asked.client.era() != ClientEra::Modern {
+        if !session_task && (self.asked.client.era(), era) != (ClientEra::Modern, Era::Modern) {
             extras.retain(|(name, _)| *name != "task");
         }
         let binding = Binding::of(self.asked, permit.action(), &target, checked.digest());
@@ -127,6 +131,7 @@ impl Case<'_> {
             marks,
             trace: self.asked.arrival.trace_id,
             epoch: self.gateway.town().policy.epoch(),
+            tasks: self.task_mode(request, server, era, needs_task),
         };
         let mut journey = journey;
         Ok(match embark(permit, departure) {
@@ -145,6 +150,22 @@ impl Case<'_> {
             method => method.starts_with("tasks/"),
         };
         about_tasks && era == Era::Legacy && self.asked.client.era() == ClientEra::Legacy
+    }
+
+    /// Across eras the client knows of no tasks: the call itself sees one through that it becomes. A
+    /// legacy server makes one only where it is asked to, a modern one where it wants to.
+    fn task_mode(&self, request: &Request, server: &Server, era: Era, needs_task: bool) -> TaskMode {
+        let call = *request.method() == Method::ToolsCall;
+        let seen_through = match (self.asked.client.era(), era) {
+            (ClientEra::Modern, Era::Legacy) => call && needs_task && Offers::by(server).session_tasks,
+            (ClientEra::Legacy, Era::Modern) => call,
+            (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => false,
+        };
+        if seen_through {
+            TaskMode::Flight
+        } else {
+            TaskMode::Client
+        }
     }
 
     async fn announce(&self, facts: &MessageFacts, decision: &DecisionFacts) -> Result<(), Box<Ended>> {
@@ -237,6 +258,8 @@ impl Case<'_> {
                 Ok(result) => self.adapt(&journey, result).await,
                 Err(withheld) => self.kept_back(&withheld),
             },
+            // A task asks where it can be answered; here it cannot.
+            Ok(Dispatched::TaskAsks(_)) => self.kept_back(&unusable()),
             Ok(Dispatched::Error(raw)) => {
                 let code = raw.code();
                 match screen(raw, guards) {

@@ -267,26 +267,30 @@ impl Case<'_> {
     pub(crate) async fn converse(&self, request: &Request, journey: Journey, mut flight: Flight) -> Ended {
         for _ in 0..MOST_ROUNDS {
             let dispatched = self.fly(request, &journey, &mut flight).await;
-            let raw = match dispatched {
-                Ok(Dispatched::Result(raw)) => raw,
+            let (raw, of_task) = match dispatched {
+                Ok(Dispatched::Result(raw)) => (raw, false),
+                Ok(Dispatched::TaskAsks(raw)) => (raw, true),
                 other => return self.arrive(journey, other).await,
             };
             let result = match screening::result::screen(raw, &self.town.limits.result) {
                 Ok(result) => result,
                 Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
             };
-            if result_type(&result) != ResultType::InputRequired {
+            if !of_task && result_type(&result) != ResultType::InputRequired {
                 let adapted = self.adapt(&journey, result).await;
                 return self.conclude(journey, adapted);
             }
             let answered = match InputRequired::read(result.bytes()) {
-                Ok(wanted) => self
-                    .ask_all(&journey, &result, &wanted)
-                    .await
-                    .map(|answers| (wanted, answers)),
+                Ok(mut wanted) => {
+                    // A task may show what was answered until it has read the answers.
+                    wanted.requests.retain(|asked| !flight.has_answered(&asked.key));
+                    let answers = self.ask_all(&journey, &result, &wanted).await;
+                    answers.map(|answers| (wanted, answers))
+                }
                 Err(_) => Err(unusable()),
             };
             match answered {
+                Ok((_, answers)) if of_task => flight.answer_task(&answers),
                 Ok((wanted, answers)) => {
                     let responses = mrtr::compose_input_responses(&answers);
                     flight.next_round(&responses, wanted.request_state.as_deref());

@@ -68,6 +68,7 @@ impl Case<'_> {
             checked: &checked,
             extras: extras(request, errand.replaced),
             marks: &NO_MARKS,
+            needs_task: false,
             kind: ResultKind::of(request.method().as_str()),
         };
         self.carry(request, load).await

@@ -39,6 +39,13 @@ impl Offers {
         offers
     }
 
+    /// What one server offers.
+    pub(crate) fn by(server: &upstream::Server) -> Self {
+        let mut offers = Self::default();
+        offers.add(&server.introduction().capabilities);
+        offers
+    }
+
     pub(crate) fn add(&mut self, capabilities: &Bytes) {
         let member = |raw: &Bytes, name: &str| mcp::server::member_span(raw, name).map(|span| raw.slice(span));
         let part = |name: &str| member(capabilities, name);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ledger::Status;
-use mcp::{Content, Request, compose, mrtr};
+use mcp::{Content, Request, compose, mrtr, task};
 use policy::InFlight;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -138,7 +138,14 @@ impl Case<'_> {
             };
             let (_, posed) = parked.open.swap_remove(place);
             // What was asked is on record; the answer is part of this request.
-            posed.reply.send(&self.gateway.check_answer(Content::Result(raw))).await;
+            let answer = match &posed.allowed.params {
+                Some(question) => task::related_as(question.bytes(), &raw),
+                None => raw,
+            };
+            posed
+                .reply
+                .send(&self.gateway.check_answer(Content::Result(answer)))
+                .await;
             parked.asking.end();
         }
         if parked.open.is_empty() {
@@ -183,7 +190,11 @@ impl Case<'_> {
             .open
             .iter()
             .map(|(key, posed)| {
-                let params = posed.allowed.params.as_ref().map(|params| params.bytes().clone());
+                let params = posed
+                    .allowed
+                    .params
+                    .as_ref()
+                    .map(|params| task::unrelated(params.bytes()));
                 (key.clone(), posed.allowed.method.clone(), params)
             })
             .collect();

@@ -1,6 +1,7 @@
 //! Tasks: a call that goes on after its answer. The client gets an id of ours, good for its own
 //! principal alone, and every answer about the task crosses the chokepoint. Modern servers decide by
-//! themselves that a call becomes one; servers with sessions are asked to. Across eras there are none.
+//! themselves that a call becomes one; servers with sessions are asked to. Across eras clients see
+//! none: there the call itself sees its task through.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use ledger::{Era, Status};
 use mcp::mrtr::InputRequired;
 use mcp::splice::Splice;
+use mcp::task::RELATED_TASK;
 use mcp::{Request, compose};
 use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
@@ -211,12 +213,11 @@ fn named(result: &Bytes, ours: &str) -> Option<Bytes> {
 
 /// The result of a task, which says in `_meta` which task it is of.
 fn related(result: &Bytes, ours: &str) -> Option<Bytes> {
-    const RELATED: &str = "io.modelcontextprotocol/related-task";
     let mut splice = Splice::new(result).ok()?;
-    if splice.meta_raw(RELATED).is_some() {
+    if splice.meta_raw(RELATED_TASK).is_some() {
         let mut task = Vec::new();
         compose::object([("taskId", compose::literal(ours).as_slice())].into_iter(), &mut task);
-        splice.meta_replace_or_insert(RELATED, task);
+        splice.meta_replace_or_insert(RELATED_TASK, task);
     }
     Some(splice.finish())
 }

@@ -93,6 +93,8 @@ pub(crate) struct ToolOnDisplay {
     pub(crate) rules: ArgumentRules,
     /// What of the arguments a modern request repeats in its headers.
     pub(crate) marks: Marks,
+    /// Whether the tool runs as a task of the legacy era only.
+    pub(crate) needs_task: bool,
     fields: Fields,
     limits: json::Limits,
     entry: Arc<ToolEntry>,
@@ -248,6 +250,7 @@ impl ToolOnDisplay {
         Some(Arc::new(Self {
             rules,
             marks,
+            needs_task: mcp::task::is_required(&entry.definition),
             fields,
             limits,
             entry: entry.clone(),

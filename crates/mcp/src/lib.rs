@@ -15,6 +15,7 @@ pub mod server;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod task;
 pub mod translate;
 pub mod version;
 

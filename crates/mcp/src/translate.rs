@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::mrtr::{ResultType, result_type_of};
 use crate::splice::{Splice, SpliceFault};
+use crate::task::RELATED_TASK;
 
 /// Whether the modern era wants cache hints on a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +53,8 @@ pub fn for_modern(result: &Bytes, kind: ResultKind, server_info: &[u8]) -> Resul
         splice.replace_or_insert("cacheScope", PRIVATE);
     }
     splice.meta_insert_if_absent(SERVER_INFO, server_info);
+    // A task of a session is seen through before its result gets here; the client knows of none.
+    splice.meta_remove(RELATED_TASK);
     Ok(splice.finish())
 }
 

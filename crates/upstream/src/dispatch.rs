@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
 use crate::session::{Guest, Opened};
+use crate::task::{self, Landed, TaskMode, UnderWay};
 
 /// What a server answered, before anybody judged it. Only a [`Flight`] makes one.
 ///
@@ -76,6 +77,8 @@ pub enum Dispatched {
     Result(RawResult),
     /// An error of the server's own.
     Error(RawError),
+    /// The state of a task in which it asks something: it goes on when it is answered.
+    TaskAsks(RawResult),
 }
 
 /// A request that is ready to go, but for its permit.
@@ -104,20 +107,24 @@ pub struct Departure<'a> {
     pub trace: TraceId,
     /// The epoch in force now; a permit of another one is void.
     pub epoch: u64,
+    /// Who deals with a task that the call becomes.
+    pub tasks: TaskMode,
 }
 
 /// A permitted request, ready to go. Holds nothing of the client's request.
 pub struct Flight {
     stage: Stage,
-    server: Arc<Server>,
-    era: Era,
-    guest: Guest,
+    pub(crate) server: Arc<Server>,
+    pub(crate) era: Era,
+    pub(crate) guest: Guest,
     credential: UpstreamCredential,
     id: u64,
     body: Bytes,
     headers: HeaderMap,
     log_level: Option<&'static str>,
-    trace: TraceId,
+    pub(crate) trace: TraceId,
+    tasks: TaskMode,
+    pub(crate) under_way: Option<UnderWay>,
     walls: SeenWalls,
 }
 
@@ -143,18 +150,22 @@ enum Stage {
 /// How long a server may be silent before whoever waits is told so.
 const QUIET: Duration = Duration::from_secs(15);
 /// The longest time a client may take to answer a server's questions.
-const LONGEST_ASKING: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST_ASKING: Duration = Duration::from_secs(600);
 
 /// Spends `permit` on the request it was given for.
 ///
 /// # Errors
 /// When the permit does not fit.
-pub fn embark(permit: Permit, departure: Departure<'_>) -> Result<Flight, Failure> {
+pub fn embark(permit: Permit, mut departure: Departure<'_>) -> Result<Flight, Failure> {
     let spent = permit
         .spend(departure.checked.digest(), departure.epoch)
         .map_err(|_| Failure::Permit)?;
     let id = departure.server.link.next_id();
     let guest = departure.server.admitted(&departure.guest);
+    if (departure.tasks, departure.era) == (TaskMode::Flight, Era::Legacy) {
+        let task = task::request_of(&departure.server.caps);
+        departure.extras.push(("task", Cow::Owned(task)));
+    }
     let (name, members) = members(&spent, departure.checked, departure.extras);
     let modern = (departure.era == Era::Modern).then_some(ModernMeta {
         capabilities: &guest.capabilities.modern,
@@ -191,6 +202,8 @@ pub fn embark(permit: Permit, departure: Departure<'_>) -> Result<Flight, Failur
         trace: departure.trace,
         walls: SeenWalls::default(),
         guest,
+        tasks: departure.tasks,
+        under_way: None,
     })
 }
 
@@ -255,7 +268,7 @@ impl Flight {
         loop {
             tokio::select! {
                 biased;
-                answered = &mut carried => return settle(answered?.message),
+                landed = &mut carried => return settle(landed?),
                 () = &mut alarm => {
                     let asked = companion.last_asked().unwrap_or(began).min(began + LONGEST_ASKING);
                     let deadline = asked.max(began) + timeout;
@@ -273,51 +286,73 @@ impl Flight {
     /// The same request again with what the server asked for, where it asked for something: a new
     /// request to the server, the same one to the policies.
     pub fn next_round(&mut self, responses: &[u8], state: Option<&[u8]>) {
+        self.rewrite(|splice, id| {
+            splice.replace_or_insert("inputResponses", responses.to_vec());
+            match state {
+                Some(state) => splice.replace_or_insert("requestState", state.to_vec()),
+                None => splice.remove("requestState"),
+            }
+            if splice.meta_member("progressToken").is_some() {
+                splice.meta_replace_or_insert("progressToken", id.to_string().into_bytes());
+            }
+        });
+        self.ready_again();
+    }
+
+    /// Gives the request other params and a new id.
+    pub(crate) fn rewrite(&mut self, edit: impl FnOnce(&mut Splice<'_>, u64)) {
         let method = mcp::server::text_member(&self.body, "method").unwrap_or_default();
         let params = mcp::server::member_span(&self.body, "params").map(|span| self.body.slice(span));
         let params = params.unwrap_or_else(|| Bytes::from_static(b"{}"));
         let Ok(mut splice) = Splice::new(&params) else { return };
         let id = self.server.link.next_id();
-        splice.replace_or_insert("inputResponses", responses);
-        match state {
-            Some(state) => splice.replace_or_insert("requestState", state),
-            None => splice.remove("requestState"),
-        }
-        if splice.meta_member("progressToken").is_some() {
-            splice.meta_replace_or_insert("progressToken", id.to_string().into_bytes());
-        }
+        edit(&mut splice, id);
         let params = splice.finish();
         self.body = compose::request(id.to_string().as_bytes(), &method, Some(&params));
         self.id = id;
+    }
+
+    pub(crate) fn ready_again(&mut self) {
         self.stage = Stage::Ready;
     }
 
-    async fn carry(&self, companion: &dyn Companion) -> Result<Answered, Failure> {
-        match self.era {
+    async fn carry(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
+        if self.under_way.is_some() {
+            return Box::pin(self.go_on(companion)).await;
+        }
+        let (answered, opened) = match self.era {
             Era::Modern => {
                 let process = self.server.counterpart(&self.guest, self.era).await?;
-                self.send(process.as_ref(), companion).await
+                (self.send(process.as_ref(), companion).await?, process)
             }
-            Era::Legacy => self.send_once_more(companion).await,
+            Era::Legacy => {
+                let (answered, opened) = self.send_once_more(companion).await?;
+                (answered, Some(opened))
+            }
+        };
+        match self.tasks {
+            TaskMode::Client => Ok(Landed::Answer(answered.message)),
+            // The rarer way is boxed: the common one stays small.
+            TaskMode::Flight => Box::pin(self.see_through(answered.message, opened, companion)).await,
         }
     }
 
     /// A session the server has forgotten proves that nothing ran: it is opened again and the
     /// request sent once more. Nothing else is ever retried.
-    async fn send_once_more(&self, companion: &dyn Companion) -> Result<Answered, Failure> {
+    async fn send_once_more(&self, companion: &dyn Companion) -> Result<(Answered, Opened), Failure> {
         let opened = self.server.session(&self.guest).await?;
         self.set_level(&opened).await;
         match self.send(Some(&opened), companion).await {
             Err(Failure::SessionGone) => {
                 let opened = self.server.reopen(&self.guest, &opened).await?;
                 self.set_level(&opened).await;
-                self.send(Some(&opened), companion).await
+                Ok((self.send(Some(&opened), companion).await?, opened))
             }
-            sent => sent,
+            sent => Ok((sent?, opened)),
         }
     }
 
-    async fn send(&self, session: Option<&Opened>, companion: &dyn Companion) -> Result<Answered, Failure> {
+    pub(crate) async fn send(&self, session: Option<&Opened>, companion: &dyn Companion) -> Result<Answered, Failure> {
         let post = match (self.era, session) {
             (Era::Legacy, Some(opened)) => Post::legacy(self.body.clone(), opened, &self.credential),
             (Era::Legacy, None) | (Era::Modern, _) => {
@@ -327,11 +362,7 @@ impl Flight {
         if let Some(walls) = session.and_then(|session| session.walls.as_ref()) {
             *lock(&self.walls.0) = Some(walls.clone());
         }
-        let mut waiting = Unanswered {
-            server: self.server.clone(),
-            opened: session.cloned(),
-            id: self.id,
-        };
+        let waiting = Unanswered::new(&self.server, session, self.id);
         let exchange = Exchange {
             server: &self.server,
             id: self.id,
@@ -339,7 +370,7 @@ impl Flight {
             companion,
         };
         let answered = exchange.run(post.traced(&self.trace)).await;
-        waiting.opened = None;
+        waiting.end();
         answered
     }
 
@@ -377,8 +408,12 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn settle(message: ServerMessage) -> Result<Dispatched, Failure> {
+fn settle(landed: Landed) -> Result<Dispatched, Failure> {
     let nonsense = mcp::server::Nonsense::NotAMessage;
+    let message = match landed {
+        Landed::Answer(message) => message,
+        Landed::Asks(scanned) => return Ok(Dispatched::TaskAsks(RawResult { scanned })),
+    };
     match message {
         ServerMessage::Result { result, .. } if result.bytes().first() == Some(&b'{') => {
             Ok(Dispatched::Result(RawResult { scanned: result }))
@@ -395,10 +430,22 @@ fn settle(message: ServerMessage) -> Result<Dispatched, Failure> {
 /// A request in a session that we wait for. Dropped before its answer came (time is up, the caller
 /// cancelled), it tells the server that nobody waits any more. A modern server learns it from the
 /// stream that closes.
-struct Unanswered {
+pub(crate) struct Unanswered {
     server: Arc<Server>,
     opened: Option<Opened>,
     id: u64,
+}
+
+impl Unanswered {
+    pub(crate) fn new(server: &Arc<Server>, session: Option<&Opened>, id: u64) -> Self {
+        let (server, opened) = (server.clone(), session.cloned());
+        Self { server, opened, id }
+    }
+
+    /// Its answer is here, or there will be none.
+    pub(crate) fn end(mut self) {
+        self.opened = None;
+    }
 }
 
 impl Drop for Unanswered {

@@ -47,6 +47,9 @@ pub enum Failure {
     /// A list goes on for ever, or past the caps.
     #[error("the server's list has too many pages, entries or bytes, or repeats a cursor")]
     EndlessList,
+    /// A task that the call became cannot be seen through.
+    #[error("the server's task cannot be seen through: {0}")]
+    Task(&'static str),
     /// The permit does not fit what was to be sent.
     #[error("the permit does not fit this call")]
     Permit,
@@ -93,7 +96,8 @@ impl Failure {
             | Self::TooLarge
             | Self::Nonsense(_)
             | Self::Ended(_)
-            | Self::Refused(_) => None,
+            | Self::Refused(_)
+            | Self::Task(_) => None,
         }
     }
 
@@ -113,6 +117,7 @@ impl Failure {
             | Self::Refused(_)
             | Self::Version
             | Self::EndlessList
+            | Self::Task(_)
             | Self::Permit
             | Self::NotStarted(_)
             | Self::CrashLoop(_)

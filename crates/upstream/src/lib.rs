@@ -26,6 +26,7 @@ mod process;
 mod server;
 mod session;
 mod standing;
+mod task;
 
 pub use companion::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
@@ -38,3 +39,4 @@ pub use listen::{Topics, listen};
 pub use process::{Berth, ComplaintBook, Drafts, OpenCase, Sighting, Watch};
 pub use server::{Address, Caps, Isolation, Reach, Server, ServerSettings};
 pub use session::{Guest, OwnStream, Owner, Relayed, SessionKey};
+pub use task::TaskMode;

@@ -1,0 +1,371 @@
+//! Tasks across eras: the client knows of none, so the flight that spent the permit sees its task
+//! through and brings back what the task ends with. It is still the one call: nothing here can be
+//! done without a flight, and nothing here needs another permit. Whatever ends the flight early
+//! (time is up, the caller cancelled, the server talks nonsense) cancels the task.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
+use mcp::headers::{Marks, Named};
+use mcp::mrtr::{self, InputRequired, ResultType};
+use mcp::server::{Nonsense, ServerMessage};
+use mcp::task::{self, TaskState, TaskStatus};
+use mcp::{Era, Version};
+use vocabulary::TraceId;
+use vocabulary::json::scanned::{self, Scanned, members_of};
+
+use crate::companion::{Alone, Companion};
+use crate::dispatch::{Flight, LONGEST_ASKING, Unanswered};
+use crate::exchange::Exchange;
+use crate::failure::Failure;
+use crate::http::Post;
+use crate::server::{Caps, Server};
+use crate::session::Opened;
+
+/// Who deals with a task that a call becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TaskMode {
+    /// The client: it is handed what the server says.
+    #[default]
+    Client,
+    /// The flight: the client does not know the tasks of the server's era.
+    Flight,
+}
+
+/// What a flight was answered.
+pub(crate) enum Landed {
+    /// With this.
+    Answer(ServerMessage),
+    /// A task asks something: its state, in which the questions stand.
+    Asks(Scanned),
+}
+
+/// A task that is under way.
+pub(crate) struct UnderWay {
+    server: Arc<Server>,
+    era: Era,
+    /// The session or the process it belongs to; none with a modern server elsewhere.
+    opened: Option<Opened>,
+    /// What a modern server is told of the client.
+    capabilities: Bytes,
+    trace: TraceId,
+    id: String,
+    pause: Duration,
+    stage: Stage,
+    /// Questions that were answered: a server may show them until it has read the answers.
+    answered: HashSet<String>,
+    /// Answers that the server has not been told yet.
+    untold: Option<Vec<u8>>,
+}
+
+/// Whether the server still works on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Ended,
+}
+
+/// How often a task is asked after between two of its questions.
+const MOST_POLLS: u32 = 10_000;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const USUAL_PAUSE: Duration = Duration::from_millis(500);
+/// A server that wants to be left alone for longer would be asked when nobody waits any more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// `task` of a call to a legacy server: it need not keep the task for longer than the call can take.
+pub(crate) fn request_of(caps: &Caps) -> Vec<u8> {
+    let ttl = caps.timeout.saturating_add(LONGEST_ASKING).as_millis();
+    format!("{{\"ttl\":{ttl}}}").into_bytes()
+}
+
+impl Flight {
+    /// Takes what a server answered to a call: a task is seen through, all else is the answer.
+    pub(crate) async fn see_through(
+        &mut self,
+        answer: ServerMessage,
+        opened: Option<Opened>,
+        companion: &dyn Companion,
+    ) -> Result<Landed, Failure> {
+        let answer = match &answer {
+            ServerMessage::Error { error, .. } if self.era == Era::Modern && self.lacks_extension(error) => {
+                // The server says that it did nothing and why: it is told what it wants to hear, once.
+                self.declare_tasks();
+                self.send(opened.as_ref(), companion).await?.message
+            }
+            ServerMessage::Result { .. }
+            | ServerMessage::Error { .. }
+            | ServerMessage::Notification(_)
+            | ServerMessage::Request(_) => answer,
+        };
+        let ServerMessage::Result { result, .. } = &answer else {
+            return Ok(Landed::Answer(answer));
+        };
+        let begun = match self.era {
+            Era::Legacy => TaskState::begun(result.bytes())?,
+            Era::Modern if calls_itself_a_task(result) => Some(TaskState::read(result.bytes(), Era::Modern)?),
+            Era::Modern => None,
+        };
+        let Some(state) = begun else {
+            return Ok(Landed::Answer(answer));
+        };
+        let under_way = self.under_way.insert(UnderWay {
+            server: self.server.clone(),
+            era: self.era,
+            opened,
+            capabilities: task::with_extension(&self.guest.capabilities.modern),
+            trace: self.trace,
+            id: state.id.clone(),
+            pause: USUAL_PAUSE,
+            stage: Stage::Open,
+            answered: HashSet::new(),
+            untold: None,
+        });
+        under_way.begin(&state, companion).await.map_err(begun_already)
+    }
+
+    /// Goes on with the task that this flight has become.
+    pub(crate) async fn go_on(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
+        match &mut self.under_way {
+            Some(under_way) => under_way.go_on(companion).await.map_err(begun_already),
+            None => Err(Failure::Permit),
+        }
+    }
+
+    /// What a task asked for; the flight goes on with it.
+    pub fn answer_task(&mut self, responses: &[(String, Bytes)]) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.untold = Some(mrtr::compose_input_responses(responses));
+            under_way.answered.extend(responses.iter().map(|(key, _)| key.clone()));
+            self.ready_again();
+        }
+    }
+
+    /// Whether a question of its task was answered before.
+    #[must_use]
+    pub fn has_answered(&self, key: &str) -> bool {
+        let under_way = self.under_way.as_ref();
+        under_way.is_some_and(|under_way| under_way.answered.contains(key))
+    }
+
+    /// Whether a server refused the call because it was not told that tasks are taken.
+    fn lacks_extension(&self, error: &[u8]) -> bool {
+        let told = &self.guest.capabilities.modern;
+        task::wants_extension(error) && task::with_extension(told) != *told
+    }
+
+    /// The same call from a client that takes tasks. The progress token stays what it was.
+    fn declare_tasks(&mut self) {
+        let capabilities = task::with_extension(&self.guest.capabilities.modern);
+        self.rewrite(|splice, _| {
+            splice.meta_replace_or_insert("io.modelcontextprotocol/clientCapabilities", capabilities.to_vec());
+        });
+    }
+}
+
+fn calls_itself_a_task(result: &Scanned) -> bool {
+    match result.member("resultType") {
+        scanned::Named::Once(raw) => mrtr::result_type_of(Some(raw)) == ResultType::Task,
+        scanned::Named::Never | scanned::Named::Again => false,
+    }
+}
+
+/// The call began, whatever failed then: nobody may say that nothing ran.
+fn begun_already(failure: Failure) -> Failure {
+    match failure.executed() {
+        Some(_) => Failure::Broken(Box::new(failure)),
+        None => failure,
+    }
+}
+
+impl UnderWay {
+    /// A server may be done when it says that there is a task.
+    async fn begin(&mut self, state: &TaskState, companion: &dyn Companion) -> Result<Landed, Failure> {
+        self.pause = pause(state.poll_after.unwrap_or(self.pause), self.server.caps.timeout);
+        match (self.era, state.status) {
+            (_, TaskStatus::Working) | (Era::Modern, _) => self.go_on(companion).await,
+            (
+                Era::Legacy,
+                TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled,
+            ) => self.fetch(companion).await,
+        }
+    }
+
+    /// Asks after the task until it ends, or asks something.
+    async fn go_on(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
+        if let Some(responses) = self.untold.take() {
+            self.ask("tasks/update", Some(("inputResponses", &responses)), companion)
+                .await?;
+        }
+        for _ in 0..MOST_POLLS {
+            tokio::time::sleep(self.pause).await;
+            let told = self.ask("tasks/get", None, companion).await?;
+            let state = TaskState::read(told.bytes(), self.era)?;
+            if state.id != self.id {
+                return Err(Failure::Task("the server answered for another one"));
+            }
+            self.pause = pause(state.poll_after.unwrap_or(self.pause), self.server.caps.timeout);
+            match (self.era, state.status) {
+                (_, TaskStatus::Working) => {}
+                // Questions of a session's task come while its result is waited for.
+                (Era::Legacy, _) => return self.fetch(companion).await,
+                (Era::Modern, TaskStatus::InputRequired) if self.has_news(&told)? => return Ok(Landed::Asks(told)),
+                (Era::Modern, TaskStatus::InputRequired) => {}
+                (Era::Modern, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => {
+                    self.stage = Stage::Ended;
+                    return ending(&told, state.status, self.server.caps.max_depth);
+                }
+            }
+        }
+        Err(Failure::Task("it does not end"))
+    }
+
+    /// What a session's task ended with: a result or an error, as the call itself would have had it.
+    async fn fetch(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
+        let answer = self.request("tasks/result", None, companion).await?;
+        self.stage = Stage::Ended;
+        Ok(Landed::Answer(answer))
+    }
+
+    /// Whether a task asks something that was not answered yet.
+    fn has_news(&self, told: &Scanned) -> Result<bool, Failure> {
+        let wanted = InputRequired::read(told.bytes()).map_err(|_| Nonsense::Incomplete)?;
+        let mut keys = wanted.requests.iter().map(|request| &request.key);
+        Ok(keys.any(|key| !self.answered.contains(key)))
+    }
+
+    /// A request about the task that must have a result: an error of it is none of the call's own.
+    async fn ask(
+        &self,
+        method: &'static str,
+        more: Option<(&'static str, &[u8])>,
+        companion: &dyn Companion,
+    ) -> Result<Scanned, Failure> {
+        match self.request(method, more, companion).await? {
+            ServerMessage::Result { result, .. } => Ok(result),
+            ServerMessage::Error { .. } | ServerMessage::Notification(_) | ServerMessage::Request(_) => {
+                Err(Failure::Task("the server no longer answers for it"))
+            }
+        }
+    }
+
+    async fn request(
+        &self,
+        method: &'static str,
+        more: Option<(&'static str, &[u8])>,
+        companion: &dyn Companion,
+    ) -> Result<ServerMessage, Failure> {
+        let id = self.server.link.next_id();
+        let (body, headers) = self.compose(id, method, more);
+        let credential = self.server.credential.fetch();
+        let post = match (self.era, &self.opened) {
+            (Era::Legacy, Some(opened)) => Post::legacy(body, opened, &credential),
+            (Era::Legacy, None) | (Era::Modern, _) => {
+                Post::modern(body, &headers, &credential).through(self.opened.as_ref())
+            }
+        };
+        let waiting = Unanswered::new(&self.server, self.opened.as_ref(), id);
+        let exchange = Exchange {
+            server: &self.server,
+            id,
+            session: self.opened.as_ref(),
+            companion,
+        };
+        let answered = exchange.run(post.traced(&self.trace)).await;
+        waiting.end();
+        Ok(answered?.message)
+    }
+
+    fn compose(&self, id: u64, method: &'static str, more: Option<(&'static str, &[u8])>) -> (Bytes, HeaderMap) {
+        let task = ("taskId", Cow::Owned(compose::literal(&self.id)));
+        let more = more.map(|(name, raw)| (name, Cow::Borrowed(raw)));
+        let modern = (self.era == Era::Modern).then_some(ModernMeta {
+            capabilities: &self.capabilities,
+            log_level: None,
+        });
+        let request = Outgoing {
+            method,
+            members: [task].into_iter().chain(more).collect(),
+            meta: OutgoingMeta {
+                modern,
+                ..OutgoingMeta::default()
+            },
+        };
+        let mut headers = HeaderMap::new();
+        let named = Named {
+            version: Version::MODERN.as_str(),
+            method,
+            name: Some(&self.id),
+        };
+        mcp::headers::write(&mut headers, &named, &Marks::default(), None);
+        (request.write(id), headers)
+    }
+}
+
+/// How long a server is left alone that wants to be for so long. However long a call may take, the polls last for it.
+fn pause(wanted: Duration, timeout: Duration) -> Duration {
+    wanted.min(LONGEST_PAUSE).max(SHORTEST_PAUSE).max(timeout / MOST_POLLS)
+}
+
+/// What a modern task ended with, which stands in its state.
+fn ending(told: &Scanned, status: TaskStatus, max_depth: usize) -> Result<Landed, Failure> {
+    let ended = members_of(told.bytes(), max_depth, ["result", "error"]);
+    let [result, error] = ended.map_err(|_| Nonsense::Incomplete)?;
+    let id = Bytes::new();
+    match (status, result, error) {
+        (TaskStatus::Completed, Some(result), _) => Ok(Landed::Answer(ServerMessage::Result { id, result })),
+        (TaskStatus::Failed, _, Some(error)) => {
+            let error = error.into_bytes();
+            Ok(Landed::Answer(ServerMessage::Error { id, error }))
+        }
+        (TaskStatus::Cancelled, ..) => Err(Failure::Task("it was cancelled there")),
+        _ => Err(Nonsense::Incomplete.into()),
+    }
+}
+
+/// A task that nobody waits for any more is cancelled. Whether the server said that it can cancel
+/// tasks does not matter: the worst it can do is refuse.
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        let left = Self {
+            server: self.server.clone(),
+            era: self.era,
+            opened: self.opened.clone(),
+            capabilities: self.capabilities.clone(),
+            trace: self.trace,
+            id: std::mem::take(&mut self.id),
+            pause: self.pause,
+            stage: Stage::Ended,
+            answered: HashSet::new(),
+            untold: None,
+        };
+        tokio::spawn(async move {
+            let cancelled = left.request("tasks/cancel", None, &Alone);
+            let _ = tokio::time::timeout(left.server.caps.timeout, cancelled).await;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_asked_neither_all_the_time_nor_too_late() {
+        let (ms, minute) = (Duration::from_millis, Duration::from_secs(60));
+        assert_eq!(pause(ms(0), minute), SHORTEST_PAUSE);
+        assert_eq!(pause(ms(1500), minute), ms(1500));
+        assert_eq!(pause(Duration::MAX, minute), LONGEST_PAUSE);
+        let day = minute * 60 * 24;
+        for wanted in [ms(0), ms(1500), Duration::MAX] {
+            assert!(pause(wanted, day) * MOST_POLLS >= day, "{wanted:?}");
+        }
+    }
+}
