@@ -48,9 +48,10 @@ suite: tools binary
 
 # Ratios to three floors on the same HTTP stack, then single stages; raw numbers included.
 bench:
-	cargo build --release --locked --package portreeve --package portreeve-load --package portreeve-micro
-	$(TARGET)/release/portreeve-load
-	$(TARGET)/release/portreeve-micro
+	cargo build --profile dist --locked --package portreeve --package portreeve-load --package portreeve-micro
+	$(TARGET)/dist/portreeve-load
+	$(TARGET)/dist/portreeve-micro
+	cargo test --release --locked --package portreeve-sandbox --test egress -- --ignored --nocapture a_small_request
 
 # Installed only where missing; a debug build of a tool is quick to make and quick enough to use.
 tools:

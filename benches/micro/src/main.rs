@@ -6,6 +6,7 @@ mod identity;
 mod lists;
 mod payloads;
 mod records;
+mod sandbox;
 mod stopwatch;
 mod town;
 
@@ -38,9 +39,22 @@ struct Line {
 }
 
 fn main() -> Result<ExitCode> {
+    // As in the gateway: this binary is its own launcher.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == ::sandbox::LAUNCHER_WORD)
+    {
+        return Ok(::sandbox::launcher_main());
+    }
     let line = Line::parse();
     let only = line.only.as_deref().unwrap_or_default();
-    let groups = [lists::measure, identity::measure, payloads::measure, records::measure];
+    let groups = [
+        lists::measure,
+        identity::measure,
+        payloads::measure,
+        records::measure,
+        sandbox::measure,
+    ];
     let mut figures = Vec::new();
     for group in groups {
         figures.extend(group(only)?);
