@@ -1,5 +1,6 @@
 //! Records of every ending, compared with the golden file, with the canonical writer and with the published schema.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
@@ -10,7 +11,7 @@ use super::*;
 use crate::append::Entry;
 use crate::chain::{Head, Scribe};
 use crate::sample;
-use crate::{Note, Outcome as OutcomeFacts};
+use crate::{EgressAttempt, EgressCall, Note, Outcome as OutcomeFacts};
 
 const SCHEMA: &str = include_str!("../../../../docs/receipt.schema.json");
 
@@ -69,7 +70,84 @@ fn entries(began: Instant) -> Vec<Entry> {
     note = Note::refused("tool.approve", "admin", None, "no such tool");
     note.receipt_id = Some(arrival.receipt_id);
     entries.push(Entry::Event(Event::Inventory(note)));
+    entries.push(Entry::Final(Box::new(Final {
+        arrival,
+        ending: walled(),
+        size_bytes_out: 64,
+        count: 1,
+    })));
+    let call = |receipt_id| EgressCall {
+        receipt_id,
+        tool_name: Some("fetch".to_owned()),
+        session: Some(Digest::of(b"session")),
+    };
+    let other = ReceiptId::parse("rcp_019a8f2d6c3b7d4e8f901a2b3c4d5e70").unwrap();
+    for open in [
+        Vec::new(),
+        vec![call(arrival.receipt_id)],
+        vec![call(arrival.receipt_id), call(other)],
+    ] {
+        entries.push(Entry::Event(Event::Egress(Box::new(attempt(open)))));
+    }
     entries
+}
+
+/// A call that went to a process in a sandbox.
+fn walled() -> Ending {
+    let mut ending = sample::called(Risk::Low, Status::Success, Some(true));
+    if let Ending::Called { message, .. } = &mut ending {
+        message.walls = Some(Arc::new(Walls {
+            tier: "A",
+            fs_policy: "workspace_only",
+            net_policy: "allowlist",
+            instance: "0123456789abcdef".to_owned(),
+            policy_hash: Digest::of(b"plan").to_string(),
+            layers: vec!["userns", "landlock", "seccomp"],
+        }));
+    }
+    ending
+}
+
+fn attempt(open: Vec<EgressCall>) -> EgressAttempt {
+    EgressAttempt {
+        server_id: "files".to_owned(),
+        instance: "0123456789abcdef".to_owned(),
+        event: "connect",
+        result: "blocked",
+        host: "evil.example\\u{7}".to_owned(),
+        port: 443,
+        reason: "domain_not_allowlisted",
+        count: 3,
+        open,
+    }
+}
+
+// R182 R183 R206
+#[test]
+fn a_process_is_named_with_its_walls_and_an_attempt_with_the_one_call_it_was_for() {
+    let bytes = written();
+    let records: Vec<Json> = lines(&bytes)
+        .iter()
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    let [walled, nobody, one, several] = records.last_chunk().unwrap();
+    assert_eq!(walled["sandbox"]["fs_policy"], "workspace_only");
+    assert_eq!(walled["sandbox"]["net_policy"], "allowlist");
+    assert_eq!(walled["sandbox"]["tier"], "A");
+    assert_eq!(
+        (&nobody["receipt_id"], &nobody["candidates"]),
+        (&Json::Null, &serde_json::json!([]))
+    );
+    assert_eq!(one["receipt_id"], walled["receipt_id"]);
+    assert_eq!(
+        (&one["tool_name"], &one["candidates"]),
+        (&Json::from("fetch"), &serde_json::json!([]))
+    );
+    assert_eq!(
+        (&several["receipt_id"], &several["tool_name"]),
+        (&Json::Null, &Json::Null)
+    );
+    assert_eq!(several["candidates"].as_array().unwrap().len(), 2);
 }
 
 fn written() -> Vec<u8> {
@@ -131,7 +209,7 @@ fn every_request_record_fits_the_published_schema() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 9);
+    assert_eq!(requests, 10);
 }
 
 #[test]
