@@ -5,6 +5,7 @@ mod access;
 mod activity;
 mod check;
 mod connect;
+mod doctor;
 mod offline;
 mod output;
 mod pinned;
@@ -52,6 +53,8 @@ enum Command {
     /// Configured servers
     #[command(subcommand)]
     Server(server::Server),
+    /// What this machine offers: the strength of the sandbox and what it lacks, TLS, store, clock, runtimes
+    Doctor(doctor::Doctor),
     /// Policies: find mistakes, explain decisions
     #[command(subcommand)]
     Policy(policy::Policy),
@@ -98,6 +101,7 @@ impl Cli {
             Command::Token(token) => token.run(&load(config)?).await,
             Command::Tool(tool) => tool.run(&load(config)?).await,
             Command::Server(server) => server.run(&load(config)?).await,
+            Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
             Command::Activity(activity) => activity.run(&load(config)?).await,
         }
