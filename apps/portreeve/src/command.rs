@@ -100,7 +100,7 @@ impl Cli {
             Command::Check(check) => check.run(config),
             Command::Token(token) => token.run(&load(config)?).await,
             Command::Tool(tool) => tool.run(&load(config)?).await,
-            Command::Server(server) => server.run(&load(config)?).await,
+            Command::Server(server) => server.run(config).await,
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
             Command::Activity(activity) => activity.run(&load(config)?).await,

@@ -3,6 +3,7 @@
 
 mod audit;
 mod checked;
+mod edit;
 mod fault;
 mod identity;
 pub mod keys;
@@ -20,12 +21,13 @@ pub use self::policy::Policy;
 pub use ::policy::PolicyFile as PolicyText;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
+pub(crate) use edit::{Draft, NewReach, is_web_url, replace};
 pub use fault::{Fault, Faults};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
 pub use listen::{Listen, Tls};
-pub(crate) use process::workspaces;
 pub use process::{Environment, Process, Workspace};
+pub(crate) use process::{packages, workspaces};
 pub use raw::{RawConfig, find_file, variable};
 pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
 pub use state::State;

@@ -3,4 +3,5 @@
 pub mod command;
 pub mod config;
 pub mod demo;
+mod package;
 pub mod wire_up;

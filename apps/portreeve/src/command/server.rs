@@ -1,5 +1,10 @@
-//! `server`: the configured servers and how they were found last.
+//! `server`: the configured servers and how they were found last; adding one and taking one out.
 
+mod add;
+mod remove;
+mod show;
+
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -7,12 +12,23 @@ use serde_json::{Value, json};
 
 use super::access::{Access, encoded};
 use super::output::{self, Form, cell, local_time};
-use crate::config::Config;
+use crate::config::{Config, find_file};
 
 #[derive(Subcommand)]
 pub(super) enum Server {
     /// List configured servers
     List {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Add a server to the configuration; a package is installed first
+    Add(add::Add),
+    /// Take a server out of the configuration, and its package off the disk; its workspace stays
+    Remove(remove::Remove),
+    /// Show one server in full
+    Show {
+        /// The server's id
+        id: String,
         #[command(flatten)]
         form: Form,
     },
@@ -26,18 +42,60 @@ pub(super) enum Server {
 }
 
 impl Server {
-    pub(super) async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let access = Access::open(config).await?;
-        let done = match self {
-            Self::List { form } => list(&access, form).await.map(|()| ExitCode::SUCCESS),
-            Self::Refresh { id, form } => refresh(&access, &id, form).await,
-        };
-        access.close().await?;
-        done
+    pub(super) async fn run(self, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+        let file = find_file(file)?;
+        match self {
+            Self::Add(add) => add.run(&file).await,
+            Self::Remove(remove) => remove.run(&file).await,
+            Self::List { form } => with(&file, async |access, _| list(access, form).await).await,
+            Self::Show { id, form } => {
+                with(&file, async |access, config| {
+                    show::show(access, config, &id, form).await
+                })
+                .await
+            }
+            Self::Refresh { id, form } => with(&file, async |access, _| refresh(access, &id, form).await).await,
+        }
     }
 }
 
-async fn list(access: &Access, form: Form) -> anyhow::Result<()> {
+/// Does something with the state of the gateway of this configuration.
+async fn with(
+    file: &Path,
+    act: impl AsyncFnOnce(&Access, &Config) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    let config = Config::load(file)?;
+    let access = Access::open(&config).await?;
+    let done = act(&access, &config).await;
+    access.close().await?;
+    done
+}
+
+/// Makes a running gateway read its configuration again; whether one runs.
+async fn reload(config: &Config) -> anyhow::Result<bool> {
+    // A state directory that nobody made has no gateway, and asking must not make one.
+    if !config.state.dir.exists() {
+        return Ok(false);
+    }
+    let access = Access::open(config).await?;
+    let running = access.is_running();
+    let done = match running {
+        true => access.post("/reload", &json!({})).await.map(drop),
+        false => Ok(()),
+    };
+    access.close().await?;
+    done.map(|()| running)
+}
+
+/// What became of a change, for people.
+fn told(running: bool) -> &'static str {
+    match running {
+        true => "the running gateway has read its configuration again",
+        false => "no gateway runs; it will be there at the next start",
+    }
+}
+
+async fn list(access: &Access, form: Form) -> anyhow::Result<ExitCode> {
     let answer = access.get("/servers").await?;
     let servers = answer
         .get("servers")
@@ -45,16 +103,12 @@ async fn list(access: &Access, form: Form) -> anyhow::Result<()> {
         .map(Vec::as_slice)
         .unwrap_or_default();
     if form.json {
-        return output::lines(
-            servers
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .iter()
-                .map(String::as_str),
-        );
+        let texts: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        output::lines(texts.iter().map(String::as_str))?;
+    } else {
+        output::table(&HEADING, servers.iter().map(row))?;
     }
-    output::table(&HEADING, servers.iter().map(row))
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn refresh(access: &Access, id: &str, form: Form) -> anyhow::Result<ExitCode> {

@@ -89,6 +89,14 @@ impl Complaint {
         }
     }
 
+    /// What is wrong and what to write instead, in one line.
+    pub(super) fn to_line(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

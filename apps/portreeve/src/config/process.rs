@@ -1,6 +1,6 @@
 //! `[servers.*]` with a `command`: servers that are started here, and the walls around them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sandbox::{FsPolicy, Limits, NetPolicy, Plan, PlanDraft, PlanFault};
@@ -11,6 +11,7 @@ use super::raw::Surroundings;
 use super::servers::secret;
 use super::tree::{Entry, Section};
 use super::units::size_of;
+use crate::package::{Locked, ServersLock, Unfit, verify};
 
 /// A server that is started here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +34,8 @@ pub struct Process {
     pub env: Environment,
     /// What it may use.
     pub limits: Limits,
+    /// Packages it runs from, by the names of their directories, as `servers.lock` has them.
+    pub(crate) packages: Vec<(String, Locked)>,
 }
 
 /// Where a server works.
@@ -110,6 +113,7 @@ impl Process {
             private: private?,
             env,
             limits,
+            packages: Vec::new(),
         };
         process.look_twice(&section);
         section.finish();
@@ -149,6 +153,42 @@ impl Process {
         for fault in faults.iter().filter(|fault| !made(fault)) {
             section.fault_here(Complaint::new(fault.to_string()));
         }
+    }
+
+    /// Finds the packages the server runs from; each must be what `servers.lock` says.
+    pub(super) fn match_lock(&mut self, id: &ServerId, state: &Path, lock: &ServersLock, section: &Section<'_>) {
+        let room = packages(state);
+        let rooms = [room.canonicalize().unwrap_or_else(|_| room.clone()), room];
+        let words = self.command.iter().map(Path::new);
+        let used: BTreeSet<String> = words
+            .chain(self.read.iter().map(PathBuf::as_path))
+            .filter_map(|path| rooms.iter().find_map(|room| path.strip_prefix(room).ok()))
+            .filter_map(|below| Some(below.iter().next()?.to_str()?.to_owned()))
+            .collect();
+        for name in &used {
+            match lock.get(name) {
+                Some(locked) => self.packages.push((name.clone(), locked.clone())),
+                None => section.fault_here(
+                    Complaint::new(format!("its package {} is not in servers.lock", quoted(name)))
+                        .hint("remove the server and add it again"),
+                ),
+            }
+        }
+        if lock.get(id.as_str()).is_some() && !used.contains(id.as_str()) {
+            let complaint = Complaint::new("servers.lock has a package for this server, which it does not run from");
+            section.warn("command", complaint.hint("remove the server and add it again"));
+        }
+        if let Err(unfit) = self.verify_packages(state) {
+            section.fault_here(Complaint::new(unfit.to_string()).hint("remove the server and add it again"));
+        }
+    }
+
+    /// Whether everything the server runs from is still what was locked.
+    pub(crate) fn verify_packages(&self, state: &Path) -> Result<(), Unfit> {
+        let room = packages(state);
+        self.packages
+            .iter()
+            .try_for_each(|(name, locked)| verify(&room.join(name), locked))
     }
 
     /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.

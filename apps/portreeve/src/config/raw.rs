@@ -118,6 +118,17 @@ impl Surroundings {
         read_text(path).map_err(|error| Complaint::new(format!("{}: {error}", path.display())))
     }
 
+    /// As [`Surroundings::text`], for a file that need not be there; it is watched all the same.
+    pub(super) fn text_if_there(&self, path: &Path) -> Result<Option<String>, Complaint> {
+        match there(path) {
+            true => self.text(path).map(Some),
+            false => {
+                self.note(path);
+                Ok(None)
+            }
+        }
+    }
+
     /// A variable; empty counts as not set.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         match &self.variables {

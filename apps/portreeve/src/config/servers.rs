@@ -14,6 +14,7 @@ use super::process::{Process, warn_of_sharing};
 use super::raw::Surroundings;
 use super::state::State;
 use super::tree::{Entry, Section, not_yet};
+use crate::package::{LOCK_FILE, ServersLock};
 
 /// A server behind the gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -168,11 +169,16 @@ pub(super) fn check(
     around: &Surroundings,
 ) -> BTreeMap<ServerId, Server> {
     let mut servers = BTreeMap::new();
+    let lock = lock(root, around);
     for (name, section) in root.named_sections("servers") {
         let id = ServerId::parse(&name)
             .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
             .ok();
-        let place = id.as_ref().zip(state.map(|state| state.dir.as_path()));
+        let place = id.as_ref().zip(state).map(|(id, state)| Place {
+            id,
+            state: &state.dir,
+            lock: &lock,
+        });
         if let (Some(server), Some(id)) = (Server::check(section, place, around), id) {
             servers.insert(id, server);
         }
@@ -180,9 +186,30 @@ pub(super) fn check(
     servers
 }
 
+/// What is known of a server beside its own table.
+struct Place<'a> {
+    id: &'a ServerId,
+    state: &'a Path,
+    lock: &'a ServersLock,
+}
+
+/// What servers were installed from; empty where nothing was, and where it cannot be read (then a fault is noted).
+fn lock(root: &Section<'_>, around: &Surroundings) -> ServersLock {
+    let file = around.resolve(LOCK_FILE);
+    let read = match around.text_if_there(&file) {
+        Ok(None) => return ServersLock::default(),
+        Ok(Some(text)) => ServersLock::parse(&text),
+        Err(complaint) => Err(complaint.to_line()),
+    };
+    read.unwrap_or_else(|why| {
+        root.notes().fault_in(&file, 0, why);
+        ServersLock::default()
+    })
+}
+
 impl Server {
-    fn check(mut section: Section<'_>, place: Option<(&ServerId, &Path)>, around: &Surroundings) -> Option<Self> {
-        let reach = Reach::check(&mut section, around);
+    fn check(mut section: Section<'_>, place: Option<Place<'_>>, around: &Surroundings) -> Option<Self> {
+        let mut reach = Reach::check(&mut section, around);
         let era = section.read("era", |value| {
             value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)])
         });
@@ -200,8 +227,9 @@ impl Server {
             .entry("credential")
             .and_then(|entry| Credential::check(entry, around));
         let tools = tools(&mut section);
-        if let Some(Reach::Process(process)) = &reach {
-            if let Some((id, state)) = place {
+        if let Some(Reach::Process(process)) = &mut reach {
+            if let Some(Place { id, state, lock }) = place {
+                process.match_lock(id, state, lock, &section);
                 process.try_out(id, state, &section);
             }
             if isolation == Some(Isolation::PerPrincipal) {

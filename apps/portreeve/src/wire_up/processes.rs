@@ -61,6 +61,7 @@ impl Harbour {
         private_dir(&book)?;
         let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
         let drafts = move |principal: Option<&Digest>| {
+            process.verify_packages(&state).map_err(|unfit| unfit.to_string())?;
             let draft = process.draft(&id, &state, principal);
             match &process.workspace {
                 Workspace::At(_) => {}

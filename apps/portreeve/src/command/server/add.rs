@@ -1,0 +1,152 @@
+//! `server add`: an address, a command, or a package that is installed first. The configuration is changed last, and
+//! only if it is sound with the new server.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+use vocabulary::{ServerId, Trust};
+
+use crate::command::output::{self, Form};
+use crate::config::{Config, Draft, NewReach, is_web_url, replace};
+use crate::package::{self, LOCK_FILE, Locked, ServersLock, Spec};
+
+#[derive(clap::Args)]
+pub(in crate::command) struct Add {
+    /// The new server's id: up to 32 lower-case letters, digits and hyphens
+    #[arg(value_parser = server_id)]
+    id: ServerId,
+    /// `https://…`, `npm:NAME@VERSION` or `pypi:NAME@VERSION`, in one exact version
+    #[arg(value_parser = source, required_unless_present = "words")]
+    source: Option<Source>,
+    /// How far it is trusted: internal, verified, community or unknown
+    #[arg(long, value_name = "TRUST", value_parser = trust)]
+    trust: Option<Trust>,
+    /// The program of the package, where it has several
+    #[arg(long, value_name = "NAME")]
+    bin: Option<String>,
+    #[command(flatten)]
+    form: Form,
+    /// A command to start, or with a package the arguments of its program
+    #[arg(last = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// Where a server comes from, unless it is a command.
+#[derive(Clone, Debug)]
+enum Source {
+    Url(String),
+    Package(Spec),
+}
+
+fn server_id(text: &str) -> Result<ServerId, String> {
+    ServerId::parse(text).map_err(|fault| fault.to_string())
+}
+
+fn source(text: &str) -> Result<Source, String> {
+    match Spec::parse(text) {
+        Some(spec) => spec.map(Source::Package).map_err(|fault| fault.to_string()),
+        None => is_web_url(text).map(|()| Source::Url(text.to_owned())),
+    }
+}
+
+fn trust(text: &str) -> Result<Trust, String> {
+    let words = Trust::ALL.map(Trust::as_str).join(", ");
+    let found = Trust::ALL.into_iter().find(|trust| trust.as_str() == text);
+    found.ok_or_else(|| format!("is none of {words}"))
+}
+
+impl Add {
+    pub(super) async fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
+        let is_package = matches!(self.source, Some(Source::Package(_)));
+        let is_url = matches!(self.source, Some(Source::Url(_)));
+        if (self.bin.is_some() && !is_package) || (is_url && !self.words.is_empty()) {
+            output::note(
+                "error: `--bin` belongs to a package; words after `--` are a command or a package's arguments",
+            );
+            return Ok(ExitCode::from(2));
+        }
+        let draft = Draft::open(file)?;
+        anyhow::ensure!(
+            !draft.has_server(&self.id),
+            "there is a server `{}` already; remove it first",
+            self.id
+        );
+        let before = draft.check()?;
+        let (config, locked) = match self.source.clone() {
+            Some(Source::Package(spec)) => {
+                let (config, locked) = self.add_package(file, draft, &before, &spec).await?;
+                (config, Some(locked))
+            }
+            Some(Source::Url(url)) => (self.write(draft, &NewReach::Url(url))?, None),
+            None => {
+                let command = self.words.clone();
+                let reach = NewReach::Command {
+                    command,
+                    read: Vec::new(),
+                };
+                (self.write(draft, &reach)?, None)
+            }
+        };
+        let running = super::reload(&config).await?;
+        self.tell(&config, locked.as_ref(), running)
+    }
+
+    /// Puts the server into the configuration, if that is sound with it.
+    fn write(&self, mut draft: Draft, reach: &NewReach) -> anyhow::Result<Config> {
+        draft.add_server(&self.id, reach, self.trust)?;
+        let config = draft.check()?;
+        draft.write()?;
+        Ok(config)
+    }
+
+    /// Installs, locks, then configures; what was done is undone when a later step fails.
+    async fn add_package(
+        &self,
+        file: &Path,
+        draft: Draft,
+        before: &Config,
+        spec: &Spec,
+    ) -> anyhow::Result<(Config, Locked)> {
+        output::note(&format!("installing {spec}"));
+        let lock_file = file.with_file_name(LOCK_FILE);
+        let lock = ServersLock::read(&lock_file)?;
+        let locked = package::install(spec, &before.state.dir, &self.id).await?;
+        let dir = package::room(&before.state.dir, &self.id);
+        let done = self.configure(draft, (&lock_file, lock.clone()), &dir, &locked);
+        if done.is_err() {
+            let _ = std::fs::remove_dir_all(&dir);
+            super::remove::write_lock(&lock_file, &lock)?;
+        }
+        Ok((done?, locked))
+    }
+
+    fn configure(
+        &self,
+        draft: Draft,
+        (lock_file, mut lock): (&Path, ServersLock),
+        dir: &Path,
+        locked: &Locked,
+    ) -> anyhow::Result<Config> {
+        let dir: PathBuf = dir.canonicalize()?;
+        let mut command = package::command(&dir, locked.source, &locked.name, self.bin.as_deref())
+            .map_err(|why| anyhow::anyhow!("{}@{} {why}", locked.name, locked.version))?;
+        command.extend(self.words.iter().cloned());
+        lock.set(self.id.to_string(), locked.clone());
+        replace(lock_file, &lock.to_text()?)?;
+        let read = vec![dir.display().to_string()];
+        self.write(draft, &NewReach::Command { command, read })
+    }
+
+    fn tell(&self, config: &Config, locked: Option<&Locked>, running: bool) -> anyhow::Result<ExitCode> {
+        let reach = config.servers.get(&self.id).map(|server| server.reach.shown());
+        if self.form.json {
+            let told = json!({"id": self.id.as_str(), "reach": reach, "package": locked, "reloaded": running});
+            output::line(&told.to_string())?;
+        } else {
+            output::line(&format!("{} is configured: {}", self.id, reach.unwrap_or_default()))?;
+            output::note(super::told(running));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,52 @@
+//! `server show`: one server in full, with its package and its walls.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::command::access::Access;
+use crate::command::output::{self, Form};
+use crate::config::{Config, Process, Reach};
+
+pub(super) async fn show(access: &Access, config: &Config, id: &str, form: Form) -> anyhow::Result<ExitCode> {
+    let answer = access.get("/servers").await?;
+    let servers = answer.get("servers").and_then(Value::as_array);
+    let mut servers = servers.into_iter().flatten();
+    let Some(found) = servers.find(|server| server.get("id").and_then(Value::as_str) == Some(id)) else {
+        anyhow::bail!("no server `{}` is configured", output::printable(id));
+    };
+    let mut server = found.clone();
+    let process = config
+        .servers
+        .iter()
+        .find(|(known, _)| known.as_str() == id)
+        .and_then(|(_, server)| match &server.reach {
+            Reach::Process(process) => Some(process),
+            Reach::Web(_) => None,
+        });
+    if let (Some(members), Some(process)) = (server.as_object_mut(), process) {
+        members.insert("package".to_owned(), package(process));
+        members.insert("sandbox".to_owned(), walls(process));
+    }
+    match form.json {
+        true => output::line(&server.to_string())?,
+        false => output::sheet(&output::flatten(&server))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What it was installed from; null for a command of the operator's own.
+fn package(process: &Process) -> Value {
+    let first = process.packages.first();
+    first.map_or(Value::Null, |(_, locked)| json!(locked))
+}
+
+/// The walls it is to have; those it has are on receipts.
+fn walls(process: &Process) -> Value {
+    json!({
+        "fs": process.fs.as_str(),
+        "net": process.net.as_str(),
+        "read": process.read,
+        "allow": process.allow,
+    })
+}

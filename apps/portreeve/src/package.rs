@@ -1,0 +1,16 @@
+//! Servers that come as packages of a public registry: what may be asked for, how it is installed, and how we know
+//! later that it is still the same. Installing needs the network; running never does.
+
+mod install;
+mod installed;
+mod lock;
+mod npm;
+mod pypi;
+mod registry;
+mod seal;
+mod spec;
+
+pub(crate) use install::{install, room};
+pub(crate) use installed::{Unfit, command, verify};
+pub(crate) use lock::{LOCK_FILE, Locked, ServersLock};
+pub(crate) use spec::Spec;

@@ -1,0 +1,250 @@
+//! Runs npm or pip inside the sandbox: it sees its own directory and the programs of this machine, reaches the registry
+//! and nothing else, and runs no script of a package. Then the tree is sealed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sandbox::egress::{Attempt, Egress, HostResolver, Verdict, Witness};
+use sandbox::{Ending, FsPolicy, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use vocabulary::ServerId;
+
+use super::installed::{Unfit, locked};
+use super::lock::Locked;
+use super::pypi::{REPORT, VENV};
+use super::registry::{HOME, Settings, settings};
+use super::seal::seal;
+use super::spec::{Registry, Spec};
+use crate::config::{packages, variable};
+
+/// Where the package of a server lies.
+pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
+    packages(state).join(id.to_string())
+}
+
+/// Installs a package for the server `id` and says what came of it. Whatever lay in its place is taken away first, and
+/// nothing stays if it fails.
+pub(crate) async fn install(spec: &Spec, state: &Path, id: &ServerId) -> anyhow::Result<Locked> {
+    let dir = room(state, id);
+    prepare(state, &dir).with_context(|| format!("`{}` cannot be made", dir.display()))?;
+    let installed = install_in(spec, state, &dir).await;
+    if installed.is_err() {
+        let _ = fs::remove_dir_all(&dir);
+    }
+    installed
+}
+
+async fn install_in(spec: &Spec, state: &Path, dir: &Path) -> anyhow::Result<Locked> {
+    let launcher = Launcher::probe().await;
+    let settings = settings(spec.registry, dir, variable)?;
+    let errand = Errand {
+        launcher: &launcher,
+        private: addresses(&settings.hosts).await,
+        settings: &settings,
+        state,
+        dir,
+    };
+    for command in commands(spec, dir) {
+        errand.run(command).await?;
+    }
+    fs::remove_dir_all(dir.join(HOME)).context("the installer's leavings cannot be removed")?;
+    seal(dir).context("the installed files cannot be sealed")?;
+    let locked = locked(dir, spec.registry, &spec.name)?;
+    if locked.version != spec.version {
+        return Err(Unfit(format!("{spec} was asked for, but version {} came", locked.version)).into());
+    }
+    Ok(locked)
+}
+
+/// Makes an empty directory that the installer's user owns.
+fn prepare(state: &Path, dir: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(state)?;
+    let packages = packages(state);
+    fs::create_dir_all(&packages)?;
+    // Servers of other users pass through it to their own package, and cannot list it.
+    fs::set_permissions(&packages, fs::Permissions::from_mode(0o711))?;
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    for path in [dir.to_owned(), dir.join(HOME)] {
+        fs::DirBuilder::new().mode(0o755).create(&path)?;
+        if rustix::process::geteuid().is_root() {
+            let uid = Some(sandbox::DEDICATED_UID);
+            std::os::unix::fs::chown(&path, uid, uid)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is run, in order. No script of a package is: npm is told so, and pip takes wheels alone.
+fn commands(spec: &Spec, dir: &Path) -> Vec<Vec<String>> {
+    let (dir_text, exact) = (dir.display().to_string(), (&spec.name, &spec.version));
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    match spec.registry {
+        Registry::Npm => {
+            let mut npm = words(&[
+                "npm",
+                "install",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--omit=dev",
+            ]);
+            npm.extend(words(&["--save-exact", "--loglevel=error", "--prefix", &dir_text]));
+            npm.push(format!("{}@{}", exact.0, exact.1));
+            vec![npm]
+        }
+        Registry::Pypi => {
+            let venv = dir.join(VENV);
+            let mut pip = vec![venv.join("bin/python").display().to_string()];
+            pip.extend(words(&[
+                "-m",
+                "pip",
+                "install",
+                "--only-binary=:all:",
+                "--no-input",
+                "--no-cache-dir",
+            ]));
+            pip.extend(words(&["--disable-pip-version-check", "--quiet", "--report"]));
+            pip.push(dir.join(REPORT).display().to_string());
+            pip.push(format!("{}=={}", exact.0, exact.1));
+            vec![words(&["python3", "-m", "venv", &venv.display().to_string()]), pip]
+        }
+    }
+}
+
+/// Where this machine's own resolver says the registry is: a mirror inside is as good as one outside, and no other
+/// address inside can be reached.
+async fn addresses(hosts: &[String]) -> Vec<String> {
+    let mut ranges = BTreeSet::new();
+    for host in hosts {
+        let found = tokio::net::lookup_host(host.as_str()).await.into_iter().flatten();
+        ranges.extend(found.map(|address| match address.ip() {
+            std::net::IpAddr::V4(ip) => format!("{ip}/32"),
+            std::net::IpAddr::V6(ip) => format!("{ip}/128"),
+        }));
+    }
+    ranges.into_iter().collect()
+}
+
+/// One installation.
+struct Errand<'a> {
+    launcher: &'a Launcher,
+    settings: &'a Settings,
+    private: Vec<String>,
+    state: &'a Path,
+    dir: &'a Path,
+}
+
+impl Errand<'_> {
+    /// Runs one command to its end, inside.
+    async fn run(&self, command: Vec<String>) -> anyhow::Result<()> {
+        let program = command.first().cloned().unwrap_or_default();
+        let plan = Plan::check(self.draft(command)?).map_err(|faults| {
+            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("the installer cannot be run: {}", told.join("; "))
+        })?;
+        let mut starting = self.launcher.start(&plan).await?;
+        let blocked = Arc::new(Blocked::default());
+        let names = Arc::new(HostResolver);
+        let _egress = match starting.take_doors() {
+            Some(doors) => Some(Egress::serve(doors, plan.allowlist().clone(), names, blocked.clone())?),
+            None => None,
+        };
+        let mut instance = starting.go().await?;
+        let streams = instance.take_streams().context("the installer's streams are gone")?;
+        let (said, complained) = (tokio::spawn(tail(streams.stdout)), tokio::spawn(tail(streams.stderr)));
+        let Ok(ending) = tokio::time::timeout(PATIENCE, instance.wait()).await else {
+            anyhow::bail!(
+                "`{program}` took longer than {} minutes and was ended",
+                PATIENCE.as_secs() / 60
+            );
+        };
+        if ending == Ending::Exited(0) {
+            return Ok(());
+        }
+        let told = [complained.await?, said.await?].concat();
+        anyhow::bail!("`{program}` failed ({ending:?}){}\n{}", blocked.told(), told.trim())
+    }
+
+    fn draft(&self, command: Vec<String>) -> anyhow::Result<PlanDraft> {
+        let net = match self.launcher.strength().tier {
+            Tier::A => NetPolicy::Allowlist,
+            // Hosts cannot be told apart there; files still are.
+            Tier::B => NetPolicy::Unconfined,
+            Tier::C => anyhow::bail!(
+                "this machine gives no sandbox to install in ({}); install the package yourself and add it with `-- COMMAND`",
+                self.launcher.strength().missing_text()
+            ),
+        };
+        let listed = |list: &[String]| match net {
+            NetPolicy::Allowlist => list.to_vec(),
+            NetPolicy::BlockAll | NetPolicy::Unconfined => Vec::new(),
+        };
+        Ok(PlanDraft {
+            command,
+            fs: FsPolicy::WorkspaceOnly,
+            net,
+            workspace: self.dir.to_owned(),
+            read: self.settings.read.clone(),
+            env: self.settings.env.clone(),
+            allow: listed(&self.settings.hosts),
+            private: listed(&self.private),
+            limits: Limits {
+                memory: 4 << 30,
+                ..Limits::default()
+            },
+            uid: None,
+            state_dir: Some(self.state.to_owned()),
+            state_rooms: vec![packages(self.state)],
+        })
+    }
+}
+
+/// What the installer could not reach, for the message.
+#[derive(Default)]
+struct Blocked(Mutex<BTreeSet<String>>);
+
+impl Witness for Blocked {
+    fn saw(&self, attempt: Attempt) {
+        if attempt.verdict == Verdict::Blocked {
+            let line = format!("{}:{} ({})", attempt.host, attempt.port, attempt.reason.as_str());
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(line);
+        }
+    }
+}
+
+impl Blocked {
+    fn told(&self) -> String {
+        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match hosts.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; not reached: {}",
+                hosts.iter().cloned().collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+}
+
+/// Reads to the end and keeps the last of it.
+async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
+    let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = stream.read(&mut piece).await {
+        kept.extend_from_slice(piece.get(..read).unwrap_or_default());
+        let surplus = kept.len().saturating_sub(KEPT);
+        kept.drain(..surplus);
+    }
+    // Strangers' words: nothing in them moves a cursor.
+    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    String::from_utf8_lossy(&kept).chars().map(plain).collect()
+}
+
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const KEPT: usize = 4096;

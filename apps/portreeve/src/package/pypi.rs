@@ -1,0 +1,102 @@
+//! What pip leaves behind: its report with the digest of every wheel, and the entry points of each distribution.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::installed::{Part, Unfit, choose, inside, json, text_of};
+
+/// The report of the installation.
+pub(super) const REPORT: &str = "report.json";
+/// The environment.
+pub(super) const VENV: &str = "venv";
+
+/// Everything that was installed.
+pub(super) fn parts(dir: &Path) -> Result<Vec<Part>, Unfit> {
+    let report = json(&dir.join(REPORT))?;
+    let installed = report.get("install").and_then(Value::as_array);
+    let installed = installed.ok_or_else(|| Unfit::new("pip's report names no packages"))?;
+    installed.iter().map(part).collect()
+}
+
+fn part(entry: &Value) -> Result<Part, Unfit> {
+    let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let name = normal(&text("/metadata/name").unwrap_or_default());
+    let version = text("/metadata/version").unwrap_or_default();
+    let whole = |digest: &String| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digest = text("/download_info/archive_info/hashes/sha256")
+        .or_else(|| {
+            Some(
+                text("/download_info/archive_info/hash")?
+                    .strip_prefix("sha256=")?
+                    .to_owned(),
+            )
+        })
+        .filter(whole)
+        .ok_or_else(|| Unfit(format!("{name}@{version} has no SHA-256 digest")))?;
+    Ok(Part {
+        name,
+        version,
+        digest: format!("sha256:{}", digest.to_ascii_lowercase()),
+    })
+}
+
+/// A name as PEP 503 compares it.
+pub(super) fn normal(name: &str) -> String {
+    let mut normal = String::new();
+    for part in name.split(['-', '_', '.']).filter(|part| !part.is_empty()) {
+        if !normal.is_empty() {
+            normal.push('-');
+        }
+        normal.push_str(&part.to_ascii_lowercase());
+    }
+    normal
+}
+
+/// Whether two names mean the same package.
+pub(super) fn same(a: &str, b: &str) -> bool {
+    normal(a) == normal(b)
+}
+
+/// How the server is started: the script of its entry point, by the environment's own interpreter. The script is named
+/// rather than the module (`-m`), because then the workspace, which the server can write, is not searched for modules.
+pub(super) fn command(dir: &Path, name: &str, wanted: Option<&str>) -> Result<Vec<String>, Unfit> {
+    let venv = dir.join(VENV);
+    let scripts = scripts(&venv, name)?;
+    let names: Vec<&str> = scripts.iter().map(String::as_str).collect();
+    let chosen = choose(&names, &normal(name), wanted)?;
+    let script = inside(&venv.join("bin"), chosen)?;
+    Ok(vec![venv.join("bin/python").display().to_string(), script])
+}
+
+/// The console scripts of a distribution.
+fn scripts(venv: &Path, name: &str) -> Result<Vec<String>, Unfit> {
+    let points = entry_points(venv, name).ok_or_else(|| Unfit::new("has no entry points and can start no server"))?;
+    let text = text_of(&points)?;
+    let lines = text.lines().map(str::trim);
+    let within = lines
+        .skip_while(|line| *line != "[console_scripts]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['));
+    let names = within.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned()));
+    Ok(names.filter(|name| !name.starts_with('#')).collect())
+}
+
+fn entry_points(venv: &Path, name: &str) -> Option<PathBuf> {
+    let versions = venv.join("lib").read_dir().ok()?.flatten();
+    let packages = versions.map(|version| version.path().join("site-packages"));
+    let inner = packages
+        .filter_map(|packages| packages.read_dir().ok())
+        .flatten()
+        .flatten();
+    let infos = inner.filter(|entry| {
+        let file = entry.file_name();
+        let distribution = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
+        distribution
+            .and_then(|distribution| distribution.split_once('-'))
+            .is_some_and(|(found, _)| same(found, name))
+    });
+    infos
+        .map(|info| info.path().join("entry_points.txt"))
+        .find(|points| points.is_file())
+}
