@@ -69,14 +69,14 @@ impl Spec {
             // `@scope/name` without a version.
             return Err(SpecFault::NoVersion);
         }
-        let (names, versions): (fn(&str) -> bool, fn(&str) -> bool) = match registry {
-            Registry::Npm => (is_npm_name, is_semver),
-            Registry::Pypi => (is_pypi_name, is_pep440),
+        let (is_name, is_version) = match registry {
+            Registry::Npm => (is_npm_name(name), is_semver(version)),
+            Registry::Pypi => (is_pypi_name(name), is_pep440(version)),
         };
-        if !names(name) {
+        if !is_name {
             return Err(SpecFault::Name);
         }
-        if !versions(version) {
+        if !is_version {
             return Err(SpecFault::Version);
         }
         Ok(Self {
