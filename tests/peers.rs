@@ -5,6 +5,7 @@
 mod conformance;
 mod fixture;
 mod shim;
+mod stdio;
 mod tasks;
 mod tour;
 

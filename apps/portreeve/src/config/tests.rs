@@ -838,7 +838,8 @@ fn a_file_is_read_with_its_references_and_all_are_watched() {
         [
             dir.join("portreeve.toml"),
             dir.join("rules"),
-            dir.join("rules/one.cedar")
+            dir.join("rules/one.cedar"),
+            dir.join("servers.lock")
         ]
     );
     assert!(
