@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,15 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the binary and waits for the ready file.
     pub async fn start(home: Home) -> Self {
+        Self::start_as(home, command(portreeve())).await
+    }
+
+    /// Starts it by another program that becomes the binary.
+    pub async fn start_as(home: Home, mut program: Command) -> Self {
         let ready_file = home.path("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = |name: &str| File::options().create(true).append(true).open(home.path(name)).unwrap();
-        let mut child = command(portreeve())
+        let mut child = program
             .current_dir(home.path(""))
             .arg("serve")
             .arg("--config")
