@@ -21,7 +21,7 @@ pub use self::policy::Policy;
 pub use ::policy::PolicyFile as PolicyText;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
-pub(crate) use edit::{Draft, NewReach, is_web_url, replace};
+pub(crate) use edit::{Draft, NewReach, hold, is_web_url, replace};
 pub use fault::{Fault, Faults};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};

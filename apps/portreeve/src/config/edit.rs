@@ -30,6 +30,20 @@ pub(crate) enum NewReach {
     },
 }
 
+/// Keeps other commands from changing the configuration as long as the result lives.
+pub(crate) fn hold(file: &Path) -> anyhow::Result<fs::File> {
+    let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    let held = fs::File::open(directory).with_context(|| format!("`{}` cannot be opened", directory.display()))?;
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        anyhow::anyhow!(
+            "another command is changing `{}`; wait until it is done",
+            file.display()
+        )
+    })?;
+    Ok(held)
+}
+
 /// A configuration that is being changed.
 pub(crate) struct Draft {
     /// As it was named.
@@ -307,6 +321,16 @@ mod tests {
         fs::write(&file, "# mine\n").unwrap();
         assert!(draft.write().unwrap_err().to_string().contains("meanwhile"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\n");
+    }
+
+    #[test]
+    fn one_command_at_a_time_changes_a_configuration() {
+        let (home, _draft) = draft("");
+        let file = home.path().join("portreeve.toml");
+        let held = hold(&file).unwrap();
+        assert!(hold(&file).unwrap_err().to_string().contains("another command"));
+        drop(held);
+        assert!(hold(&file).is_ok());
     }
 
     #[test]

@@ -248,3 +248,31 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
 
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const KEPT: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(spec: &str) -> Vec<String> {
+        let spec = Spec::parse(spec).unwrap().unwrap();
+        let commands = commands(&spec, Path::new("/p"));
+        commands.iter().map(|words| words.join(" ")).collect()
+    }
+
+    #[test]
+    fn installers_are_told_to_run_nothing_and_to_build_nothing() {
+        assert_eq!(
+            lines("npm:@a/b@1.0.0"),
+            [
+                "npm install --ignore-scripts --no-audit --no-fund --omit=dev --save-exact --loglevel=error --prefix /p @a/b@1.0.0"
+            ]
+        );
+        assert_eq!(
+            lines("pypi:a@1.0"),
+            [
+                "python3 -m venv /p/venv",
+                "/p/venv/bin/python -m pip install --only-binary=:all: --no-input --no-cache-dir --disable-pip-version-check --quiet --report /p/report.json a==1.0"
+            ]
+        );
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::json;
 use vocabulary::{ServerId, Trust};
 
 use crate::command::output::{self, Form};
-use crate::config::{Config, Draft, NewReach, is_web_url, replace};
+use crate::config::{Config, Draft, NewReach, hold, is_web_url, replace};
 use crate::package::{self, LOCK_FILE, Locked, ServersLock, Spec};
 
 #[derive(clap::Args)]
@@ -66,6 +66,7 @@ impl Add {
             );
             return Ok(ExitCode::from(2));
         }
+        let _held = hold(file)?;
         let draft = Draft::open(file)?;
         anyhow::ensure!(
             !draft.has_server(&self.id),

@@ -9,7 +9,7 @@ use serde_json::json;
 use vocabulary::ServerId;
 
 use crate::command::output::{self, Form};
-use crate::config::{Config, Draft, Reach, replace, workspaces};
+use crate::config::{Config, Draft, Reach, hold, replace, workspaces};
 use crate::package::{LOCK_FILE, ServersLock, room};
 
 #[derive(clap::Args)]
@@ -24,6 +24,7 @@ impl Remove {
     pub(super) async fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
         let unknown = || format!("no server `{}` is configured", output::printable(&self.id));
         let id = ServerId::parse(&self.id).with_context(unknown)?;
+        let _held = hold(file)?;
         let mut draft = Draft::open(file)?;
         anyhow::ensure!(draft.remove_server(&id)?, unknown());
         let config = draft.check()?;
