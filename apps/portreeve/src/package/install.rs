@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sandbox::egress::{Attempt, Egress, HostResolver, Verdict, Witness};
-use sandbox::{Ending, FsPolicy, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier};
+use sandbox::{
+    Attempt, Egress, Ending, FsPolicy, HostResolver, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier, Verdict,
+    Witness,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::ServerId;
 
