@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use toml_edit::visit_mut::{VisitMut, visit_table_mut};
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 use vocabulary::{ServerId, Trust};
 
 use super::checked::Config;
@@ -27,6 +27,8 @@ pub(crate) enum NewReach {
         command: Vec<String>,
         /// Paths it may read beside its workspace.
         read: Vec<String>,
+        /// Variables, by name, as they are to be written.
+        env: Vec<(String, String)>,
     },
 }
 
@@ -78,22 +80,28 @@ impl Draft {
     pub(crate) fn add_server(&mut self, id: &ServerId, reach: &NewReach, trust: Option<Trust>) -> anyhow::Result<()> {
         let mut table = Table::new();
         let list = |words: &[String]| value(words.iter().collect::<Array>());
-        let read = match reach {
+        let (read, env) = match reach {
             NewReach::Url(url) => {
                 table.insert("url", value(url));
-                &[][..]
+                (&[][..], &[][..])
             }
-            NewReach::Command { command, read } => {
+            NewReach::Command { command, read, env } => {
                 table.insert("command", list(command));
-                read
+                (read.as_slice(), env.as_slice())
             }
         };
         if let Some(trust) = trust {
             table.insert("trust", value(trust.as_str()));
         }
+        let mut sandbox = Table::new();
         if !read.is_empty() {
-            let mut sandbox = Table::new();
             sandbox.insert("read", list(read));
+        }
+        if !env.is_empty() {
+            let pairs = env.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+            sandbox.insert("env", value(pairs.collect::<InlineTable>()));
+        }
+        if !sandbox.is_empty() {
             table.insert("sandbox", Item::Table(sandbox));
         }
         let servers = self.document.entry("servers").or_insert_with(|| {
@@ -265,10 +273,11 @@ mod tests {
         let reach = NewReach::Command {
             command: vec!["node".to_owned(), "x.js".to_owned()],
             read: vec!["/opt/x".to_owned()],
+            env: vec![("A".to_owned(), "text:{workspace}/b".to_owned())],
         };
         draft.add_server(&id("new"), &reach, Some(Trust::Community)).unwrap();
         let text = draft.document.to_string();
-        let entry = "[servers.new]\ncommand = [\"node\", \"x.js\"]\ntrust = \"community\"\n\n[servers.new.sandbox]\nread = [\"/opt/x\"]\n";
+        let entry = "[servers.new]\ncommand = [\"node\", \"x.js\"]\ntrust = \"community\"\n\n[servers.new.sandbox]\nread = [\"/opt/x\"]\nenv = { A = \"text:{workspace}/b\" }\n";
         assert!(text.contains(entry), "{text}");
         assert!(text.find("[servers.mail]") < text.find("[servers.new]"), "{text}");
         assert!(draft.remove_server(&id("new")).unwrap());

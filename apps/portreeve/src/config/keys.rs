@@ -233,7 +233,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.command",
-        "Program and arguments of a server that is started here, in a sandbox.",
+        "Program and arguments of a server that is started here, in a sandbox. `{workspace}` becomes the workspace's path.",
         Optional,
     ),
     key(
@@ -271,7 +271,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.sandbox.env",
-        "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret.",
+        "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret; `{workspace}` in that becomes the workspace's path.",
         Optional,
     ),
     key(

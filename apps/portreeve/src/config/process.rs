@@ -51,7 +51,20 @@ pub enum Workspace {
 
 /// Variables. Compared to tell whether a reload changed anything; both sides are the operator's own.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(pub BTreeMap<String, Secret>);
+pub struct Environment {
+    /// Those a reference named.
+    pub secret: BTreeMap<String, Secret>,
+    /// Those written out as no secret; `{workspace}` in them becomes the workspace's path.
+    pub plain: BTreeMap<String, String>,
+}
+
+impl Environment {
+    fn within(&self, workspace: &str) -> BTreeMap<String, Secret> {
+        let plain = self.plain.iter();
+        let plain = plain.map(|(name, value)| (name.clone(), Secret::new(value.replace(WORKSPACE, workspace))));
+        self.secret.clone().into_iter().chain(plain).collect()
+    }
+}
 
 impl PartialEq for Environment {
     fn eq(&self, other: &Self) -> bool {
@@ -61,7 +74,7 @@ impl PartialEq for Environment {
                 .map(|(name, value)| (name.clone(), value.expose().to_owned()))
                 .collect()
         };
-        plain(&self.0) == plain(&other.0)
+        self.plain == other.plain && plain(&self.secret) == plain(&other.secret)
     }
 }
 
@@ -193,13 +206,16 @@ impl Process {
 
     /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.
     pub(crate) fn draft(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PlanDraft {
+        let workspace = self.workspace_for(id, state, principal);
+        let shown = workspace.display().to_string();
+        let words = self.command.iter();
         PlanDraft {
-            command: self.command.clone(),
+            command: words.map(|word| word.replace(WORKSPACE, &shown)).collect(),
             fs: self.fs,
             net: self.net,
-            workspace: self.workspace_for(id, state, principal),
             read: self.read.clone(),
-            env: self.env.0.clone(),
+            env: self.env.within(&shown),
+            workspace,
             allow: self.allow.clone(),
             private: self.private.clone(),
             limits: self.limits,
@@ -231,6 +247,7 @@ impl Process {
 }
 
 const PRINCIPAL: &str = "{principal}";
+const WORKSPACE: &str = "{workspace}";
 
 /// A program that is named by a path is found from the configuration's directory.
 fn command(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<String>, Complaint> {
@@ -267,22 +284,21 @@ fn environment(section: &mut Section<'_>, around: &Surroundings) -> Environment 
     let Some(mut table) = entry.into_section() else {
         return Environment::default();
     };
-    let mut variables = BTreeMap::new();
+    let mut variables = Environment::default();
     for (name, value) in table.remaining() {
-        let read = match value.text().map(|text| text.strip_prefix("text:")) {
-            Ok(Some(plain)) => Ok(Secret::new(plain.to_owned())),
-            Ok(None) => secret(&value, around),
-            Err(complaint) => Err(complaint),
-        };
-        match read {
-            Ok(secret) => drop(variables.insert(name, secret)),
+        if let Some(plain) = value.text().ok().and_then(|text| text.strip_prefix("text:")) {
+            variables.plain.insert(name, plain.to_owned());
+            continue;
+        }
+        match secret(&value, around) {
+            Ok(secret) => drop(variables.secret.insert(name, secret)),
             Err(complaint) => {
                 let hint = "write `env:NAME`, `file:PATH`, or `text:VALUE` for what is no secret";
                 value.fault::<()>(complaint.hint(hint));
             }
         }
     }
-    Environment(variables)
+    variables
 }
 
 fn limits(mut section: Section<'_>) -> Limits {

@@ -25,6 +25,9 @@ pub(in crate::command) struct Add {
     /// The program of the package, where it has several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
+    /// A variable of its environment: `NAME=text:VALUE`, or `NAME=env:VARIABLE` and `NAME=file:PATH` for secrets
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
     #[command(flatten)]
     form: Form,
     /// A command to start, or with a package the arguments of its program
@@ -50,6 +53,11 @@ fn source(text: &str) -> Result<Source, String> {
     }
 }
 
+fn variable(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').ok_or("is not `NAME=VALUE`")?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
+}
+
 fn trust(text: &str) -> Result<Trust, String> {
     let words = Trust::ALL.map(Trust::as_str).join(", ");
     let found = Trust::ALL.into_iter().find(|trust| trust.as_str() == text);
@@ -60,9 +68,11 @@ impl Add {
     pub(super) async fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
         let is_package = matches!(self.source, Some(Source::Package(_)));
         let is_url = matches!(self.source, Some(Source::Url(_)));
-        if (self.bin.is_some() && !is_package) || (is_url && !self.words.is_empty()) {
+        let is_started = is_url && !(self.words.is_empty() && self.env.is_empty());
+        if (self.bin.is_some() && !is_package) || is_started {
             output::note(
-                "error: `--bin` belongs to a package; words after `--` are a command or a package's arguments",
+                "error: `--bin` belongs to a package, `--env` to what is started here; words after `--` are a command or a \
+                 package's arguments",
             );
             return Ok(ExitCode::from(2));
         }
@@ -85,6 +95,7 @@ impl Add {
                 let reach = NewReach::Command {
                     command,
                     read: Vec::new(),
+                    env: self.env.clone(),
                 };
                 (self.write(draft, &reach)?, None)
             }
@@ -136,7 +147,8 @@ impl Add {
         lock.set(self.id.to_string(), locked.clone());
         replace(lock_file, &lock.to_text()?)?;
         let read = vec![dir.display().to_string()];
-        self.write(draft, &NewReach::Command { command, read })
+        let env = self.env.clone();
+        self.write(draft, &NewReach::Command { command, read, env })
     }
 
     fn tell(&self, config: &Config, locked: Option<&Locked>, running: bool) -> anyhow::Result<ExitCode> {
