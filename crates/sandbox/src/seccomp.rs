@@ -22,9 +22,10 @@ pub(crate) enum Sockets {
 /// What the filters have to make up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ipc {
-    /// Shared memory and queues are the sandbox's own.
+    /// Shared memory, queues and process numbers are the sandbox's own.
     Separate,
-    /// They are the host's, and denied.
+    /// They are the host's, and so is the file tree: memory and queues are denied, and so is doing anything to a process
+    /// by its number, or to a file's attributes by its path.
     Shared,
 }
 
@@ -99,6 +100,11 @@ fn denials(sockets: Sockets, ipc: Ipc) -> io::Result<Rules> {
         .collect();
     if ipc == Ipc::Shared {
         rules.extend(SHARED_IPC.map(|call| (call, Vec::new())));
+        rules.extend(neighbour_rules()?);
+        rules.extend(ATTRIBUTES.iter().map(|call| (*call, Vec::new())));
+        // Without a path it is about a file that was opened, which Landlock allowed.
+        let by_path = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+        rules.insert(libc::SYS_utimensat, vec![all(&[by_path.map_err(io::Error::other)?])?]);
     }
     rules.insert(
         libc::SYS_clone,
@@ -113,6 +119,26 @@ fn denials(sockets: Sockets, ipc: Ipc) -> io::Result<Rules> {
     );
     rules.insert(libc::SYS_socket, socket_rules(sockets)?);
     rules.insert(libc::SYS_socketpair, socketpair_rules()?);
+    Ok(rules)
+}
+
+/// Calls that change a process named by its number, which may be the gateway where both have one uid. Only "myself" is
+/// left; Landlock keeps signals inside, but knows nothing of these.
+fn neighbour_rules() -> io::Result<Rules> {
+    let mut rules = Rules::new();
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ] {
+        rules.insert(call, vec![all(&[is_not(0, 0)?])?]);
+    }
+    // Both could also mean all processes of a group or of a user.
+    for (call, one_process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        rules.insert(call, vec![all(&[is_not(0, one_process)?])?, all(&[is_not(1, 0)?])?]);
+    }
     Ok(rules)
 }
 
@@ -200,7 +226,53 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-const SHARED_IPC: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
+/// Not only where one begins: whoever guesses a number needs no `get`.
+const SHARED_IPC: [i64; 13] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Changes to mode, owner, times and attributes of a file that is named by a path. Landlock does not look at them, so
+/// without a file tree of its own a server could change those of every file of its uid, the gateway's state included.
+const ATTRIBUTES: &[i64] = &[
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Linux 6.6 and 6.13; alike on all architectures.
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
 
 /// Calls that no server needs and that reach into other processes, into mounts, or deep into the kernel.
 const DENIED: &[i64] = &[
