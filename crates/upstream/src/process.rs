@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
-use vocabulary::{Digest, ReceiptId, ServerId, Walls};
+use vocabulary::{Clock, Digest, ReceiptId, ServerId, Timestamp, Walls};
 
 use self::attend::Attendant;
 use self::breaker::Breakers;
@@ -198,24 +198,54 @@ struct Launched {
     cases: Arc<Cases>,
 }
 
-/// The calls that are open in one process.
+/// The calls that are open in one process, and those that were a moment ago: we may hear of an attempt after the call
+/// that it was made for has ended.
 #[derive(Default)]
-pub(crate) struct Cases(std::sync::Mutex<Vec<(u64, OpenCase)>>);
+pub(crate) struct Cases(std::sync::Mutex<Vec<Noted>>);
+
+struct Noted {
+    id: u64,
+    case: OpenCase,
+    opened: Timestamp,
+    closed: Option<Timestamp>,
+}
 
 impl Cases {
     pub(crate) fn open(&self, id: u64, case: OpenCase) {
-        self.lock().push((id, case));
+        self.open_at(id, case, Clock::system().now());
     }
 
     pub(crate) fn close(&self, id: u64) {
-        self.lock().retain(|(open, _)| *open != id);
+        self.close_at(id, Clock::system().now());
     }
 
-    fn now(&self) -> Vec<OpenCase> {
-        self.lock().iter().map(|(_, case)| case.clone()).collect()
+    fn open_at(&self, id: u64, case: OpenCase, opened: Timestamp) {
+        self.lock().push(Noted {
+            id,
+            case,
+            opened,
+            closed: None,
+        });
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, OpenCase)>> {
+    fn close_at(&self, id: u64, now: Timestamp) {
+        let mut cases = self.lock();
+        cases.retain(|noted| noted.closed.is_none_or(|closed| closed.plus(REMEMBERED) > now));
+        if let Some(noted) = cases.iter_mut().find(|noted| noted.id == id) {
+            noted.closed = Some(now);
+        }
+    }
+
+    /// Those that were open at any time between `from` and `until`.
+    fn between(&self, from: Timestamp, until: Timestamp) -> Vec<OpenCase> {
+        let cases = self.lock();
+        let open = cases
+            .iter()
+            .filter(|noted| noted.opened <= until && noted.closed.is_none_or(|closed| closed >= from));
+        open.map(|noted| noted.case.clone()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Noted>> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -230,11 +260,16 @@ struct Sentry {
 
 impl Witness for Sentry {
     fn saw(&self, attempt: sandbox::Attempt) {
+        // Repeats are told together, and the last of them may have been made just now.
+        let until = match attempt.count {
+            1 => attempt.at,
+            _ => Clock::system().now(),
+        };
         self.watch.tried(Sighting {
             server: self.server.clone(),
             instance: self.instance.clone(),
+            open: self.cases.between(attempt.at, until),
             attempt,
-            open: self.cases.now(),
         });
     }
 }
@@ -276,5 +311,38 @@ fn sentences(faults: &[sandbox::PlanFault]) -> String {
     told.join("; ")
 }
 
+/// Longer than an attempt can take to be heard of.
+const REMEMBERED: Duration = Duration::from_secs(2);
+
 /// How long a process may stand idle.
 pub(crate) const IDLE_STOP: Duration = Duration::from_secs(15 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_belongs_to_the_calls_that_were_open_when_it_was_made() {
+        let cases = Cases::default();
+        let at = Timestamp::from_micros;
+        let case = |tool: &str| OpenCase {
+            receipt_id: ReceiptId::parse("rcp_00000000000070008000000000000000").unwrap(),
+            tool: Some(tool.to_owned()),
+            session: None,
+        };
+        let named = |from, until| -> Vec<String> {
+            let open = cases.between(at(from), at(until));
+            open.into_iter().filter_map(|case| case.tool).collect()
+        };
+        cases.open_at(1, case("one"), at(10));
+        cases.close_at(1, at(20));
+        cases.open_at(2, case("two"), at(30));
+        assert_eq!(named(15, 15), ["one"], "heard of after its end");
+        assert_eq!(named(25, 25), [""; 0]);
+        assert_eq!(named(35, 35), ["two"]);
+        assert_eq!(named(15, 35), ["one", "two"], "repeats may be of both");
+        cases.close_at(2, at(3_000_000));
+        assert_eq!(named(15, 15), [""; 0], "forgotten");
+        assert_eq!(named(35, 35), ["two"]);
+    }
+}

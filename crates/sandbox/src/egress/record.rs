@@ -218,21 +218,31 @@ impl Recorder {
     }
 
     pub(crate) fn allowed(&self, event: Event, target: Target, reason: Reason) {
-        self.note(event, Verdict::Allowed, target, reason);
+        self.note(event, Verdict::Allowed, (target, reason), self.clock.now());
     }
 
     pub(crate) fn blocked(&self, event: Event, target: Target, reason: Reason) {
-        self.note(event, Verdict::Blocked, target, reason);
+        self.note(event, Verdict::Blocked, (target, reason), self.clock.now());
     }
 
-    fn note(&self, event: Event, verdict: Verdict, target: Target, reason: Reason) {
+    /// An attempt of which we hear later than it was made; `None` if nobody can say when that was.
+    pub(crate) fn blocked_at(&self, event: Event, target: Target, reason: Reason, at: Option<Timestamp>) {
+        let now = self.clock.now();
+        self.note(
+            event,
+            Verdict::Blocked,
+            (target, reason),
+            at.map_or(now, |at| at.min(now)),
+        );
+    }
+
+    fn note(&self, event: Event, verdict: Verdict, (target, reason): (Target, Reason), at: Timestamp) {
         let mut key = Key {
             event,
             verdict,
             reason,
             target: Some(target),
         };
-        let at = self.clock.now();
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if !seen.contains_key(&key) && seen.len() >= MOST_KEYS {

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use rustix::net::SocketType;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use vocabulary::Timestamp;
 
 use crate::egress::record::{Event, Reason, Target};
 use crate::egress::{BREATH, Room};
-use crate::sys::socket::{receive_packet, watch};
+use crate::sys::socket::{packet_time, receive_packet, watch};
 
 /// A tap that can be waited for.
 pub(crate) struct Tap {
@@ -29,6 +30,8 @@ pub(crate) fn open(tap: &Arc<OwnedFd>) -> io::Result<Tap> {
         SocketType::DGRAM => 0,
         _ => ETHERNET,
     };
+    // From now on the kernel keeps the time of each packet.
+    packet_time(tap.as_fd());
     let packets = watch(tap.clone())?;
     Ok(Tap { packets, link_header })
 }
@@ -47,14 +50,16 @@ pub(crate) async fn serve(tap: Tap, room: Arc<Room>) {
         if got.outgoing {
             continue;
         }
+        let at = packet_time(tap.packets.get_ref().as_fd());
         let packet = buffer.get(tap.link_header..got.length).unwrap_or_default();
         if let Some(attempt) = read_packet(packet).filter(|packet| flows.is_new(packet)) {
-            note(&room, &attempt);
+            note(&room, &attempt, at);
         }
     }
 }
 
-fn note(room: &Room, attempt: &Seen) {
+/// Whoever was refused may have told its caller before we hear of it, so the kernel's word on the time counts.
+fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
     match attempt.kind {
         Kind::Udp => {
             let name = room.stub.name_of(attempt.to.ip());
@@ -63,7 +68,7 @@ fn note(room: &Room, attempt: &Seen) {
                 None => Target::address(attempt.to),
             };
             room.recorder
-                .blocked(Event::DirectUdp, target, Reason::NoRouteOutOfSandbox);
+                .blocked_at(Event::DirectUdp, target, Reason::NoRouteOutOfSandbox, at);
         }
         Kind::Refusal => {
             // A refusal travels back: its sender is where the attempt went.
@@ -78,7 +83,7 @@ fn note(room: &Room, attempt: &Seen) {
                 }
                 None => (Target::address(place), Reason::NoRouteOutOfSandbox),
             };
-            room.recorder.blocked(Event::DirectTcp, target, reason);
+            room.recorder.blocked_at(Event::DirectTcp, target, reason, at);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use vocabulary::Timestamp;
 
 /// A datagram's length, its sender and the address it was sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,6 +167,24 @@ pub(crate) fn receive_packet(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::R
         outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
     })
 }
+
+/// When the kernel saw the packet that was received last. Asked before any packet came, it says nothing, but the kernel
+/// keeps the time from then on.
+pub(crate) fn packet_time(socket: BorrowedFd<'_>) -> Option<Timestamp> {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: this request writes one `timespec` of the C library's layout to its argument, which is that large.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), LAST_PACKET_TIME, time.as_mut_ptr()) };
+    if done != 0 {
+        return None;
+    }
+    // SAFETY: the structure was zeroed, all-zero bytes are a valid `timespec`, and the kernel only wrote bytes to it.
+    let time = unsafe { time.assume_init() };
+    let micros = time.tv_sec.checked_mul(1_000_000)?.checked_add(time.tv_nsec / 1000)?;
+    Some(Timestamp::from_micros(micros))
+}
+
+/// SIOCGSTAMPNS, where `timespec` has 64 bits; libc does not name it.
+const LAST_PACKET_TIME: libc::Ioctl = 0x8907;
 
 /// Room for one control message of either family, aligned as `cmsghdr` wants it.
 #[repr(C, align(8))]
