@@ -65,6 +65,9 @@ pub(crate) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
 }
 
 /// Limits the data of each process. Never its address space: runtimes reserve far more of that than they use.
+///
+/// Only a control group holds all of it: this counts neither memory that is shared between processes nor files in
+/// memory, and each process may use as much.
 pub(crate) fn apply_memory(limits: &Limits) -> io::Result<()> {
     set(Resource::Data, limits.memory)
 }

@@ -21,3 +21,9 @@ mod limited;
 #[cfg(test)]
 #[path = "walls/tiers.rs"]
 mod tiers;
+#[cfg(test)]
+#[path = "walls/hostile.rs"]
+mod hostile;
+#[cfg(test)]
+#[path = "walls/removed.rs"]
+mod removed;

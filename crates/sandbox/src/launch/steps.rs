@@ -5,12 +5,13 @@ use std::io;
 use crate::filesystem::PathError;
 use crate::report::{Failure, Layer};
 
-/// A step that a test makes fail. Only a launcher that calls [`super::launcher::launcher_main_sabotaged`] has one.
+/// A step that a test makes fail, or leaves out. Only a launcher that calls
+/// [`super::launcher::launcher_main_sabotaged`] has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sabotage {
     /// The step.
     pub layer: Layer,
-    /// The error it fails with.
+    /// The error it fails with; 0 leaves the wall out, which only `seccomp`, `landlock` and namespaces know how to.
     pub errno: i32,
 }
 
@@ -42,12 +43,20 @@ impl Steps {
         work: impl FnOnce() -> io::Result<T>,
     ) -> Result<T, Failure> {
         let outcome = match self.sabotage {
-            Some(sabotage) if sabotage.layer == layer => Err(io::Error::from_raw_os_error(sabotage.errno)),
+            Some(sabotage) if sabotage.layer == layer && sabotage.errno != 0 => {
+                Err(io::Error::from_raw_os_error(sabotage.errno))
+            }
             _ => work(),
         };
         let value = outcome.map_err(|error| failure(layer, about, &error))?;
         self.done.push(layer);
         Ok(value)
+    }
+
+    /// Whether a test wants to see what gets through without this wall.
+    pub(crate) fn leaves_out(&self, layer: Layer) -> bool {
+        self.sabotage
+            .is_some_and(|sabotage| sabotage.layer == layer && sabotage.errno == 0)
     }
 
     /// The walls among the steps that were done, and seccomp, which cannot be reported once it is there.

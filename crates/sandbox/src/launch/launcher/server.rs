@@ -43,7 +43,7 @@ impl Workshop {
             let limits = self.orders.limits;
             self.steps.step(Layer::Limits, || limits::apply_memory(&limits))?;
         }
-        if let Some(filters) = filters {
+        if let Some(filters) = filters.filter(|_| !self.steps.leaves_out(Layer::Seccomp)) {
             self.steps.step(Layer::Seccomp, || filters.apply())?;
         }
         let error = sys::execute(&program, &arguments, &environment);
