@@ -3,4 +3,5 @@
 mod credentials;
 mod messages;
 mod passthrough;
+mod sandbox;
 mod servers;

@@ -50,6 +50,11 @@ pub fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true")
 }
 
+/// The directory of the stage this process was put on, if it was.
+pub fn stage() -> Option<PathBuf> {
+    variable("PORTREEVE_STAGE").map(PathBuf::from)
+}
+
 #[expect(clippy::disallowed_methods, reason = "the tests are configured by their caller")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

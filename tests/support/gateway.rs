@@ -107,6 +107,11 @@ impl Gateway {
             .to_owned()
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it logged.
     pub fn logs(&self) -> String {
         ["stdout.log", "stderr.log"]

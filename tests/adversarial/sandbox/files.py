@@ -11,7 +11,7 @@ import subprocess
 
 from evidence import attempt, attempts, call, did, first_of, opened, proof, read, workspace
 
-AT_FDCWD, AT_SYMLINK_FOLLOW, RENAME_EXCHANGE = -100, 0x400, 2
+AT_FDCWD, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH, RENAME_EXCHANGE = -100, 0x400, 0x1000, 2
 UP = "../" * 40
 
 
@@ -91,6 +91,12 @@ attempts("F3", {
     "append_outside append": lambda given: append(given.append),
     "truncate_outside append": lambda given: did(lambda: os.truncate(given.append, 0)),
     "change_mode_outside append": lambda given: did(lambda: os.chmod(given.append, 0o600)),
+    "change_mode_by_descriptor append": lambda given: did(
+        lambda: call("fchmodat2", os.open(given.append, os.O_PATH), b"", 0o600, AT_EMPTY_PATH)
+    ),
+    "change_owner_outside append": lambda given: did(lambda: os.chown(given.append, os.getuid(), os.getgid())),
+    "change_time_outside append": lambda given: did(lambda: os.utime(given.append, (1, 1))),
+    "mark_outside append": lambda given: did(lambda: os.setxattr(given.append, "user.attack", b"x")),
     "delete_outside delete": lambda given: did(lambda: os.unlink(given.delete)),
     "append_in_shared_tmp shared_name": lambda given: append(os.path.join("/tmp", given.shared_name)),
 })

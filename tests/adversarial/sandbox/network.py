@@ -55,7 +55,7 @@ def tcp(address, port, protocol=0, kind=socket.SOCK_STREAM, say=b""):
 
 def udp(address, port, protocol=0, option=None):
     with socket.socket(family_of(address), socket.SOCK_DGRAM, protocol) as sender:
-        sender.settimeout(SECONDS / 2)
+        sender.settimeout(SECONDS / 4)
         if option:
             sender.setsockopt(*option)
         sender.sendto(b"attack", (address, port))

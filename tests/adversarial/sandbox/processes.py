@@ -90,6 +90,12 @@ attempts("P3", {
     "kill_by_queue pid": lambda given: killed(given.pid, lambda: call("rt_sigqueueinfo", given.pid, signal.SIGTERM, TERM)),
     "kill_by_owner pid": lambda given: killed(given.pid, lambda: own_signals(given.pid)),
     "limit_pid pid": lambda given: did(lambda: resource.prlimit(given.pid, resource.RLIMIT_NOFILE, (0, 0))),
+    # Not killed, but as slow as can be.
+    "slow_pid pid": lambda given: did(lambda: os.setpriority(os.PRIO_PROCESS, given.pid, 19)),
+    "slow_group pid": lambda given: did(lambda: os.setpriority(os.PRIO_PGRP, given.pid, 19)),
+    "pin_pid pid": lambda given: did(lambda: os.sched_setaffinity(given.pid, {0})),
+    "idle_pid pid": lambda given: did(lambda: os.sched_setscheduler(given.pid, os.SCHED_IDLE, os.sched_param(0))),
+    "slow_disk_of_pid pid": lambda given: did(lambda: call("ioprio_set", 1, given.pid, 3 << 13)),
 })
 
 

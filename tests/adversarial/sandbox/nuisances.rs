@@ -1,0 +1,241 @@
+//! Servers that are no good: each a clear error to its caller, nobody else notices, and nothing of it is left.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::scene::{Scene, report_of};
+use super::stage::{Stage, on_stage};
+use crate::support::{Agent, Answer, Gateway, Setup, eventually};
+
+/// Something harmless to ask for: what comes back shows that the server works.
+fn harmless() -> serde_json::Value {
+    json!({"row": "F2", "attempt": "read_shadow", "with": {}})
+}
+
+/// A gateway with a good server and bad ones, each called by its flag.
+async fn gateway(scene: &Scene, timeout: &str, flags: &[&[&str]]) -> Gateway {
+    let mut setup: Setup = scene.setup("good", &[]).set("limits.timeout", timeout);
+    for given in flags {
+        setup = scene.with_attacker(setup, given[0].trim_start_matches("--"), given);
+    }
+    setup.start().await
+}
+
+/// Calls a server, as somebody with a process of their own.
+async fn call(scene: &Scene, gateway: &Gateway, server: &str, who: &str) -> Answer {
+    let agent = scene.agent(gateway, server, who).await;
+    agent.call("attempt", harmless()).await
+}
+
+async fn must_work(scene: &Scene, gateway: &Gateway, server: &str) {
+    let report = report_of(&call(scene, gateway, server, "ann").await);
+    assert_eq!(report.errno.as_deref(), Some("ENOENT"), "{server}: {report:?}");
+}
+
+/// A server that does not answer is an error with a code, and says nothing of what it sent.
+async fn must_fail(scene: &Scene, gateway: &Gateway, server: &str, code: &str) {
+    let began = Instant::now();
+    let answer = call(scene, gateway, server, "ann").await;
+    assert_eq!(answer.error_code(), -32603, "{server}: {}", answer.text());
+    assert_eq!(answer.reason_codes(), [code], "{server}");
+    assert!(answer.body.len() < 4096, "{server}: {} bytes", answer.body.len());
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{server}: {:?}",
+        began.elapsed()
+    );
+    let receipt = gateway.receipt_named_by(&answer);
+    assert_eq!(receipt["outcome"]["status"], "error", "{server}");
+}
+
+/// A server that never said what it has.
+async fn must_be_unknown(scene: &Scene, gateway: &Gateway, server: &str) {
+    let answer = call(scene, gateway, server, "ann").await;
+    assert_eq!(answer.error_code(), -32602, "{server}: {}", answer.text());
+    assert_eq!(answer.reason_codes(), ["DENY_TOOL_NOT_FOUND"], "{server}");
+    let agent = Agent::connect(gateway, "/mcp", &scene.issuer.token("ann")).await;
+    let listed = agent.request("tools/list", json!({})).await.result();
+    let missing = listed["_meta"]["portreeve/unavailable"].to_string();
+    assert!(missing.contains(server), "{server} is not said to be down: {missing}");
+}
+
+async fn bad_servers(stage: Stage) {
+    // R148, R187
+    let scene = Scene::set(stage).await;
+    let flags: [&[&str]; 5] = [
+        &["--garbage"],
+        &["--long-line"],
+        &["--ignore-signals"],
+        &["--flood-stderr"],
+        &["--small-files", "3000"],
+    ];
+    let gateway = gateway(&scene, "20s", &flags).await;
+    must_work(&scene, &gateway, "good").await;
+    must_work(&scene, &gateway, "garbage").await;
+    must_work(&scene, &gateway, "ignore-signals").await;
+    must_work(&scene, &gateway, "flood-stderr").await;
+    must_work(&scene, &gateway, "small-files").await;
+    must_fail(&scene, &gateway, "long-line", "ERROR_UPSTREAM").await;
+    must_work(&scene, &gateway, "good").await;
+    assert!(gateway.peak_memory() < 600 << 20, "{} bytes", gateway.peak_memory());
+    let logs: u64 = sizes(&gateway, "logs");
+    assert!(logs < 8 << 20, "{logs} bytes of complaints were kept");
+    no_zombies(&gateway).await;
+    gateway.stop().await;
+    assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
+}
+
+async fn servers_without_a_word(stage: Stage) {
+    // R148, R187
+    let scene = Scene::set(stage).await;
+    let gateway = gateway(&scene, "2s", &[&["--silent"], &["--crash"]]).await;
+    must_be_unknown(&scene, &gateway, "silent").await;
+    must_be_unknown(&scene, &gateway, "crash").await;
+    must_work(&scene, &gateway, "good").await;
+    no_zombies(&gateway).await;
+    gateway.stop().await;
+    assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
+}
+
+async fn a_daemon(stage: Stage) {
+    // R148
+    let scene = Scene::set(stage).await;
+    let gateway = gateway(&scene, "20s", &[&["--daemon"]]).await;
+    must_work(&scene, &gateway, "daemon").await;
+    let alive = scene.stage.path("workspace/daemon-alive");
+    eventually("the daemon is at work", 10, async || alive.exists()).await;
+    no_zombies(&gateway).await;
+    gateway.stop().await;
+    assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
+}
+
+async fn a_killed_gateway(stage: Stage) {
+    // R148
+    let scene = Scene::set(stage).await;
+    let gateway = gateway(&scene, "20s", &[&["--daemon"], &["--ignore-signals"]]).await;
+    must_work(&scene, &gateway, "daemon").await;
+    must_work(&scene, &gateway, "ignore-signals").await;
+    assert!(processes_with(&scene.script()).len() >= 3);
+    gateway.kill().await;
+    eventually("everything is gone", 10, async || {
+        processes_with(&scene.script()).is_empty()
+    })
+    .await;
+}
+
+async fn a_flood(stage: Stage) {
+    // R148
+    let scene = Scene::set(stage).await;
+    let gateway = scene.gateway(|setup| setup.set("limits.timeout", "20s")).await;
+    for attempt in super::attempts::of_rows(&["X3"]) {
+        let mut given = scene.given(&gateway);
+        given.insert("bytes".to_owned(), json!(48 << 20));
+        given.insert("count".to_owned(), json!(4000));
+        // A process of its own for each: one that is cut off does not stand in the way of the next.
+        let agent = scene.agent(&gateway, "hostile", &attempt.attempt).await;
+        let answer = agent.call("attempt", super::scene::order(&attempt, &given)).await;
+        let text = answer.text();
+        let is_clear = text.contains("\"content\"") || answer.reason_codes() == ["ERROR_UPSTREAM"];
+        assert!(is_clear, "{}: {text}", attempt.name());
+        must_work(&scene, &gateway, "hostile").await;
+    }
+    assert!(gateway.peak_memory() < 600 << 20, "{} bytes", gateway.peak_memory());
+    let (logs, ledger) = (sizes(&gateway, "logs"), sizes(&gateway, "ledger"));
+    assert!(logs < 8 << 20 && ledger < 4 << 20, "logs {logs}, ledger {ledger} bytes");
+    no_zombies(&gateway).await;
+    gateway.stop().await;
+    assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
+}
+
+async fn bombs(stage: Stage) {
+    // R148
+    let scene = Scene::set(stage).await;
+    let gateway = scene.gateway(|setup| setup).await;
+    let agent = scene.agent(&gateway, "hostile", "mallory").await;
+    let mut before = names_in(&scene);
+    let mut faults = Vec::new();
+    for attempt in super::attempts::of_rows(&["B1", "B2", "B3"]) {
+        let mut given = scene.given(&gateway);
+        let (bytes, count): (u64, u64) = match attempt.attempt.as_str() {
+            // Only a control group counts it, and there may be none here: little enough to be borne.
+            "shared_memory" => (600 << 20, 0),
+            "memory_in_parts" => (8 << 30, 0),
+            "inodes_of_tmp" => (0, 70_000),
+            _ => (1288 << 20, 200),
+        };
+        given.extend([("bytes".to_owned(), json!(bytes)), ("count".to_owned(), json!(count))]);
+        let report = report_of(&agent.call("attempt", super::scene::order(&attempt, &given)).await);
+        eprintln!("{}: {report:?}", attempt.name());
+        if attempt.attempt != "shared_memory" {
+            faults.extend(attempt.fault(&report));
+        }
+    }
+    let mut after = names_in(&scene);
+    before.sort();
+    after.sort();
+    assert_eq!(before, after, "something is left in the workspace");
+    must_work(&scene, &gateway, "hostile").await;
+    gateway.stop().await;
+    assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn names_in(scene: &Scene) -> Vec<std::ffi::OsString> {
+    let entries = std::fs::read_dir(scene.stage.path("workspace")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// The bytes in one directory of the gateway's state.
+fn sizes(gateway: &Gateway, directory: &str) -> u64 {
+    let inside = gateway.home.state().join(directory);
+    let files = gateway
+        .home
+        .state_files()
+        .into_iter()
+        .filter(|file| file.starts_with(&inside));
+    files
+        .map(|file| std::fs::metadata(file).map_or(0, |found| found.len()))
+        .sum()
+}
+
+/// No child of the gateway waits to be reaped.
+async fn no_zombies(gateway: &Gateway) {
+    let parent = format!(" Z {} ", gateway.id());
+    eventually("no zombies", 10, async || {
+        let stats = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        !stats.any(|stat| stat.contains(&parent))
+    })
+    .await;
+}
+
+/// The command lines of the processes on this stage that have this word in them.
+pub fn processes_with(word: &str) -> Vec<String> {
+    numbers_with(word).iter().map(|number| command_line(number)).collect()
+}
+
+/// The numbers of these processes.
+pub fn numbers_with(word: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| command_line(name).contains(word)).collect()
+}
+
+fn command_line(process: &str) -> String {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+on_stage! {
+    servers_that_are_no_good_trouble_nobody_else, Root, bad_servers;
+    ordinary_servers_that_are_no_good_trouble_nobody_else, Ordinary, bad_servers;
+    servers_that_say_nothing_are_known_to_be_down, Root, servers_without_a_word;
+    ordinary_servers_that_say_nothing_are_known_to_be_down, Ordinary, servers_without_a_word;
+    a_daemon_does_not_outlive_its_server, Root, a_daemon;
+    an_ordinary_daemon_does_not_outlive_its_server, Ordinary, a_daemon;
+    nothing_outlives_a_gateway_that_was_killed, Root, a_killed_gateway;
+    nothing_outlives_an_ordinary_gateway_that_was_killed, Ordinary, a_killed_gateway;
+    floods_of_output_and_files_are_bounded, Root, a_flood;
+    bombs_are_contained, Root, bombs;
+}
