@@ -13,17 +13,17 @@ mod doors;
 #[path = "walls/failing.rs"]
 mod failing;
 #[cfg(test)]
+#[path = "walls/hostile.rs"]
+mod hostile;
+#[cfg(test)]
 #[path = "walls/lifetime.rs"]
 mod lifetime;
 #[cfg(test)]
 #[path = "walls/limited.rs"]
 mod limited;
 #[cfg(test)]
-#[path = "walls/tiers.rs"]
-mod tiers;
-#[cfg(test)]
-#[path = "walls/hostile.rs"]
-mod hostile;
-#[cfg(test)]
 #[path = "walls/removed.rs"]
 mod removed;
+#[cfg(test)]
+#[path = "walls/tiers.rs"]
+mod tiers;

@@ -153,6 +153,7 @@ async fn bombs(stage: Stage) {
     let scene = Scene::set(stage).await;
     let gateway = scene.gateway(|setup| setup).await;
     let agent = scene.agent(&gateway, "hostile", "mallory").await;
+    bombs_go_off_without_a_sandbox(&scene, &gateway);
     let mut before = names_in(&scene);
     let mut faults = Vec::new();
     for attempt in super::attempts::of_rows(&["B1", "B2", "B3"]) {
@@ -179,6 +180,32 @@ async fn bombs(stage: Stage) {
     gateway.stop().await;
     assert_eq!(processes_with(&scene.script()), Vec::<String>::new());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Just past what the sandbox would allow, and no more.
+fn bombs_go_off_without_a_sandbox(scene: &Scene, gateway: &Gateway) {
+    let mut bare = scene.bare();
+    for attempt in super::attempts::of_rows(&["B1", "B2", "B3"]) {
+        let megabytes: u64 = match attempt.attempt.as_str() {
+            // A real gigabyte of disk, tens of thousands of files, or a directory that only the sandbox has.
+            "big_file" | "inodes_of_tmp" | "fill_home" => continue,
+            "fill_tmp" | "fill_shared_memory" => 300,
+            "sparse_file" => 1288,
+            _ => 600,
+        };
+        let mut given = scene.given(gateway);
+        given.extend([
+            ("bytes".to_owned(), json!(megabytes << 20)),
+            ("count".to_owned(), json!(100)),
+        ]);
+        let report = bare.attempt(&attempt, &given);
+        assert!(
+            report.through,
+            "{} without a sandbox: {}",
+            attempt.name(),
+            report.said()
+        );
+    }
 }
 
 fn names_in(scene: &Scene) -> Vec<std::ffi::OsString> {
