@@ -20,5 +20,6 @@ mod receipts;
 mod results;
 mod sessions;
 mod shutdown;
+mod stdio;
 mod tls;
 mod tokens;

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::fixture::Fixture;
 use super::{are_installed, modules, node, script, shim};
+use crate::support::Gateway;
 use crate::support::environment::{Finished, command, portreeve};
 
 const LEGACY: &str = "2025-11-25";
@@ -82,13 +83,34 @@ fn a_modern_client_is_made_a_legacy_one() {
     connect(LEGACY, "modern");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_legacy_server_in_the_sandbox_conforms() {
+    let behind = Fixture::inside("legacy").await;
+    let verdict = serve_behind(behind, CURRENT, &["--requirements", LEGACY]).await;
+    verdict.is_clean(70);
+}
+
+/// A process is its principal's own: that its lists changed does not change the inventory, which has another. The suite
+/// warns of it; nothing fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_modern_server_in_the_sandbox_conforms() {
+    let behind = Fixture::inside("modern").await;
+    let verdict = serve_behind(behind, CURRENT, &["--requirements", MODERN]).await;
+    let warned = ["prompts", "tools"]
+        .map(|list| format!("server-stateless:sep-2575-server-sends-{list}-list-changed-on-subscription"));
+    verdict.has_faults(194, &warned.into());
+}
+
 /// The suite's clients against the fixture.
 async fn serve(era: &str, suite: &str, arguments: &[&str]) -> Verdict {
+    let fixture = Fixture::start(era);
+    serve_behind(fixture.behind_gateway().await, suite, arguments).await
+}
+
+async fn serve_behind((gateway, token): (Gateway, String), suite: &str, arguments: &[&str]) -> Verdict {
     let Some(mut run) = suite_command(suite) else {
         return Verdict::none();
     };
-    let fixture = Fixture::start(era);
-    let (gateway, token) = fixture.behind_gateway().await;
     let url = shim::open(gateway.mcp.address, "/mcp/fixture", &token).await;
     let out = TempDir::new().unwrap();
     run.args(["server", "--url", &url, "--output-dir", "out"]);

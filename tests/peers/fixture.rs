@@ -37,7 +37,18 @@ impl Fixture {
 
     /// A gateway in front of it that lets everybody do everything, and the token of somebody.
     pub async fn behind_gateway(&self) -> (Gateway, String) {
-        let server = json!({"url": self.url, "trust": "internal"});
+        Self::with(json!({"url": self.url, "trust": "internal"})).await
+    }
+
+    /// A gateway that starts the fixture itself, in the sandbox.
+    pub async fn inside(era: &str) -> (Gateway, String) {
+        let program = environment::built("portreeve-fixture");
+        let command = [program.to_str().unwrap(), "--era", era, "--stdio"];
+        let sandbox = json!({"read": [program.parent().unwrap()]});
+        Self::with(json!({"command": command, "trust": "internal", "sandbox": sandbox})).await
+    }
+
+    async fn with(server: serde_json::Value) -> (Gateway, String) {
         let gateway = Setup::new().set("servers.fixture", server).start().await;
         let token = gateway.home.agent_token(&["--sub", "suite"])["token"]
             .as_str()

@@ -7,10 +7,12 @@ mod complaints;
 mod lines;
 mod pipe;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
+use tokio::sync::watch;
 use vocabulary::{Clock, Digest, ReceiptId, ServerId, Timestamp, Walls};
 
 use self::attend::Attendant;
@@ -36,6 +38,8 @@ pub struct Berth {
     book: ComplaintBook,
     names: Arc<dyn Resolve>,
     breakers: Breakers,
+    /// The last process of each guest, until it is gone.
+    leaving: Mutex<HashMap<SessionKey, watch::Receiver<bool>>>,
 }
 
 /// Hears what becomes of processes, for the log.
@@ -84,6 +88,7 @@ impl Berth {
             book,
             names: Arc::new(HostResolver),
             breakers: Breakers::default(),
+            leaving: Mutex::default(),
         }
     }
 
@@ -95,6 +100,7 @@ impl Berth {
 
     /// Starts a process for `guest`.
     pub(crate) async fn start(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
+        self.predecessor_gone(&guest.key).await;
         self.breakers.admit(&guest.key, Instant::now())?;
         let started = self.launch(server, guest).await;
         if let Err(failure) = &started {
@@ -102,6 +108,14 @@ impl Berth {
             self.watch.failed(server.id(), &told(failure));
         }
         started
+    }
+
+    /// One process of a guest at a time: the last one is gone, and its end is known, before the next begins.
+    async fn predecessor_gone(&self, guest: &SessionKey) {
+        let leaving = lock(&self.leaving).remove(guest);
+        if let Some(mut gone) = leaving {
+            let _ = tokio::time::timeout(LONGEST_PARTING, gone.wait_for(|gone| *gone)).await;
+        }
     }
 
     async fn launch(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
@@ -167,7 +181,13 @@ impl Berth {
         let complaints = Complaints::new(&self.book, server.id(), &walls.instance);
         let lines = Lines::of(streams.stdout, server.caps, complaints.clone());
         let duplex = Duplex::start(server, Outward::Process(pipe, cases), lines, None);
+        let (gone, leaving) = watch::channel(false);
+        let mut parting = lock(&self.leaving);
+        parting.retain(|_, gone| gone.has_changed().is_ok());
+        parting.insert(guest, leaving);
+        drop(parting);
         let attendant = Attendant {
+            gone,
             berth: self.clone(),
             server: server.id().clone(),
             guest,
@@ -201,7 +221,7 @@ struct Launched {
 /// The calls that are open in one process, and those that were a moment ago: we may hear of an attempt after the call
 /// that it was made for has ended.
 #[derive(Default)]
-pub(crate) struct Cases(std::sync::Mutex<Vec<Noted>>);
+pub(crate) struct Cases(Mutex<Vec<Noted>>);
 
 struct Noted {
     id: u64,
@@ -245,8 +265,8 @@ impl Cases {
         open.map(|noted| noted.case.clone()).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Noted>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Noted>> {
+        lock(&self.0)
     }
 }
 
@@ -314,6 +334,12 @@ fn sentences(faults: &[sandbox::PlanFault]) -> String {
 /// Longer than an attempt can take to be heard of.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Longer than it takes to end a process by force.
+const LONGEST_PARTING: Duration = Duration::from_secs(5);
 /// How long a process may stand idle.
 pub(crate) const IDLE_STOP: Duration = Duration::from_secs(15 * 60);
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sandbox::{Egress, Ending, Instance};
+use tokio::sync::watch;
 use vocabulary::ServerId;
 
 use super::pipe::Unneeded;
@@ -18,6 +19,8 @@ const ROUND: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub(super) struct Attendant {
+    /// Told when the process is gone and its end is known.
+    pub(super) gone: watch::Sender<bool>,
     pub(super) berth: Arc<Berth>,
     pub(super) server: ServerId,
     pub(super) guest: SessionKey,
@@ -41,9 +44,13 @@ impl Attendant {
         let parting = self.wait().await;
         let how = match parting {
             Parting::Ended(ending) => {
-                let now = Instant::now();
-                self.berth.breakers.ended(&self.guest, self.began.elapsed(), now);
+                self.blame();
                 described(ending)
+            }
+            // It closed its output, or said what cannot be read: nobody sent it away.
+            Parting::Unneeded if self.duplex.upgrade().is_some() => {
+                self.blame();
+                self.stop().await
             }
             Parting::Unneeded => format!("stopped; {}", self.stop().await),
             Parting::Idle => format!("stopped after standing idle; {}", self.stop().await),
@@ -54,8 +61,15 @@ impl Attendant {
         if let Some(egress) = self.egress.take() {
             egress.shut();
         }
+        self.gone.send_replace(true);
         tracing::info!(server = %self.server, instance = self.name, how, "a server's process is gone");
         self.berth.watch.ended(&self.server, &self.name, &how);
+    }
+
+    /// It ended when nobody wanted it to.
+    fn blame(&self) {
+        let breakers = &self.berth.breakers;
+        breakers.ended(&self.guest, self.began.elapsed(), Instant::now());
     }
 
     async fn wait(&mut self) -> Parting {
