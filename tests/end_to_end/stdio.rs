@@ -8,6 +8,15 @@ use crate::support::{Agent, Gateway, Issuer, Setup, eventually};
 /// A gateway in front of the diary, with further settings of it.
 async fn town(settings: Value) -> (Gateway, Issuer) {
     let issuer = Issuer::start().await;
+    let gateway = Setup::new()
+        .issuer(&issuer)
+        .set("servers.diary", diary(settings))
+        .start()
+        .await;
+    (gateway, issuer)
+}
+
+fn diary(settings: Value) -> Value {
     let home = repository().join("tests/end_to_end/stdio");
     let mut server = json!({
         "command": ["/usr/bin/python3", home.join("diary.py")],
@@ -21,8 +30,7 @@ async fn town(settings: Value) -> (Gateway, Issuer) {
             _ => server[name] = value.clone(),
         }
     }
-    let gateway = Setup::new().issuer(&issuer).set("servers.diary", server).start().await;
-    (gateway, issuer)
+    server
 }
 
 async fn agent(town: &(Gateway, Issuer), sub: &str) -> Agent {
@@ -126,4 +134,36 @@ async fn starts_and_endings_are_on_record() {
         .collect();
     let count = |wanted: &str| actions.iter().filter(|action| *action == wanted).count();
     assert_eq!((count("sandbox.start"), count("sandbox.end")), (2, 2), "{actions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_can_ask_for_a_sandbox() {
+    // R149
+    let issuer = Issuer::start().await;
+    let walled = "@id(\"walled\") permit (principal, action, resource) when { resource.tier == \"A\" };";
+    let gateway = Setup::new()
+        .issuer(&issuer)
+        .policy(walled)
+        .set("servers.inside", diary(json!({})))
+        .set(
+            "servers.outside",
+            diary(json!({"sandbox": {"fs": "none", "net": "none"}})),
+        )
+        .start()
+        .await;
+    let agent = Agent::connect(&gateway, "/mcp", &issuer.token("ann")).await;
+    eventually("the walled one is listed", 60, async || {
+        agent.names().await.contains(&"inside__tell".to_owned())
+    })
+    .await;
+    let names = agent.names().await;
+    assert!(names.iter().all(|name| name.starts_with("inside__")), "{names:?}");
+    let refused = agent.call("outside__tell", json!({"what": "a"})).await;
+    assert_eq!(refused.reason_codes(), ["DENY_TOOL_NOT_FOUND"]);
+    let checked = gateway.home.cli(&["check"]);
+    assert!(
+        checked.stdout.contains("can read and write whatever its user can"),
+        "{}",
+        checked.stdout
+    );
 }
