@@ -16,7 +16,7 @@ mod proxy;
 mod record;
 mod resolve;
 mod socks;
-mod stub;
+mod stand_ins;
 mod tap;
 mod transparent;
 mod tunnel;
@@ -37,7 +37,7 @@ pub use self::record::{Attempt, Event, Reason, Verdict, Witness};
 pub use self::resolve::{Answers, HostResolver, Resolve};
 
 use self::record::{Recorder, Target};
-use self::stub::Stub;
+use self::stand_ins::StandIns;
 use crate::sys::socket::Family;
 
 /// The doors of one sandbox's network namespace, made inside it and handed out by the launcher.
@@ -81,7 +81,7 @@ impl Egress {
             list,
             names,
             recorder: Recorder::new(witness),
-            stub: Stub::default(),
+            stand_ins: StandIns::default(),
             seats: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
         });
         let tap = Arc::new(doors.tap);
@@ -150,7 +150,7 @@ pub(crate) struct Room {
     list: watch::Receiver<Arc<Allowlist>>,
     names: Arc<dyn Resolve>,
     recorder: Recorder,
-    stub: Stub,
+    stand_ins: StandIns,
     seats: Arc<Semaphore>,
 }
 

@@ -177,7 +177,7 @@ fn own_files(orders: &Orders) -> Vec<(PathBuf, Vec<u8>)> {
         NetPolicy::Unconfined => ["/etc/resolv.conf", "/etc/hosts"]
             .map(|path| std::fs::read(path).unwrap_or_default())
             .into(),
-        // The stub answers at every address.
+        // The resolver answers at every address.
         NetPolicy::Allowlist | NetPolicy::BlockAll => (
             b"nameserver 127.0.0.1\noptions timeout:2 attempts:1\n".to_vec(),
             b"127.0.0.1 localhost sandbox\n::1 localhost sandbox\n".to_vec(),

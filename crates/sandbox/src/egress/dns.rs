@@ -46,7 +46,7 @@ fn answer(room: &Room, packet: &[u8], got: &Datagram) -> Option<Vec<u8>> {
         Ok(host) => {
             room.recorder.allowed(Event::Dns, target, Reason::Allowlisted);
             // No AAAA and no HTTPS record: clients then use the A record, which leads to our doors.
-            let address = (question.kind == A).then(|| room.stub.address_of(&host));
+            let address = (question.kind == A).then(|| room.stand_ins.address_of(&host));
             Some(question.answered(address))
         }
         Err(reason) => {

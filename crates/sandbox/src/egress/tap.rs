@@ -62,7 +62,7 @@ pub(crate) async fn serve(tap: Tap, room: Arc<Room>) {
 fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
     match attempt.kind {
         Kind::Udp => {
-            let name = room.stub.name_of(attempt.to.ip());
+            let name = room.stand_ins.name_of(attempt.to.ip());
             let target = match &name {
                 Some(host) => Target::new(host.as_str().as_bytes(), attempt.to.port()),
                 None => Target::address(attempt.to),
@@ -73,7 +73,7 @@ fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
         Kind::Refusal => {
             // A refusal travels back: its sender is where the attempt went.
             let place = attempt.from;
-            let (target, reason) = match room.stub.name_of(place.ip()) {
+            let (target, reason) = match room.stand_ins.name_of(place.ip()) {
                 Some(host) => {
                     let host = host.as_str().as_bytes();
                     let listed = room.list().check(host, place.port());

@@ -12,7 +12,7 @@ use crate::egress::tunnel::{Caller, carry, reset};
 /// Serves one connection.
 pub(crate) async fn serve(guest: &Guest, stream: TcpStream, event: Event) {
     let recorder = &guest.room.recorder;
-    let Some(host) = guest.room.stub.name_of(guest.door.ip()) else {
+    let Some(host) = guest.room.stand_ins.name_of(guest.door.ip()) else {
         recorder.blocked(
             Event::DirectTcp,
             Target::address(guest.door),

@@ -36,9 +36,9 @@ const PROGRAM: [Instruction; 35] = [
     load_byte(9),                  // 9
     equal(UDP, 0, 4),              // 10, no: 15
     load_half_indexed(0),          // 11
-    equal(NAME_SERVICE, 21, 0),    // 12, yes: 34; an answer of the stub
+    equal(NAME_SERVICE, 21, 0),    // 12, yes: 34; an answer of the resolver
     load_half_indexed(2),          // 13
-    equal(NAME_SERVICE, 19, 18),   // 14, yes: 34; no: 33; a question to the stub
+    equal(NAME_SERVICE, 19, 18),   // 14, yes: 34; no: 33; a question to the resolver
     equal(TCP, 0, 18),             // 15, no: 34
     load_byte_indexed(13),         // 16
     mask(FLAGS),                   // 17

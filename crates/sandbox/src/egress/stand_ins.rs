@@ -9,7 +9,7 @@ use crate::egress::host::Host;
 
 /// Remembers which name each address stands for.
 #[derive(Default)]
-pub(crate) struct Stub(Mutex<Table>);
+pub(crate) struct StandIns(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
@@ -20,7 +20,7 @@ struct Table {
     last: u32,
 }
 
-impl Stub {
+impl StandIns {
     /// The address that stands for a name, the same each time while it is remembered.
     pub(crate) fn address_of(&self, host: &Host) -> Ipv4Addr {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,27 +72,27 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_address_and_an_address_its_name() {
-        let stub = Stub::default();
+        let stand_ins = StandIns::default();
         let (one, two) = (Host::parse(b"one.test").unwrap(), Host::parse(b"two.test").unwrap());
-        let address = stub.address_of(&one);
+        let address = stand_ins.address_of(&one);
         assert_eq!(address, Ipv4Addr::new(198, 18, 0, 1));
-        assert_eq!(stub.address_of(&two), Ipv4Addr::new(198, 18, 0, 2));
-        assert_eq!(stub.address_of(&one), address);
-        assert_eq!(stub.name_of(IpAddr::V4(address)), Some(one.clone()));
-        assert_eq!(stub.name_of(IpAddr::V6(address.to_ipv6_mapped())), Some(one));
-        assert_eq!(stub.name_of("198.18.9.9".parse().unwrap()), None);
+        assert_eq!(stand_ins.address_of(&two), Ipv4Addr::new(198, 18, 0, 2));
+        assert_eq!(stand_ins.address_of(&one), address);
+        assert_eq!(stand_ins.name_of(IpAddr::V4(address)), Some(one.clone()));
+        assert_eq!(stand_ins.name_of(IpAddr::V6(address.to_ipv6_mapped())), Some(one));
+        assert_eq!(stand_ins.name_of("198.18.9.9".parse().unwrap()), None);
     }
 
     #[test]
     fn a_hundred_and_fifty_thousand_names_stay_bounded_and_unmixed() {
-        let stub = Stub::default();
+        let stand_ins = StandIns::default();
         for number in 0..150_000 {
             let host = Host::parse(format!("n{number}.test").as_bytes()).unwrap();
-            let address = stub.address_of(&host);
-            assert_eq!(stub.name_of(IpAddr::V4(address)), Some(host));
+            let address = stand_ins.address_of(&host);
+            assert_eq!(stand_ins.name_of(IpAddr::V4(address)), Some(host));
             assert!((198, 18) == (address.octets()[0], address.octets()[1] & 0xfe));
         }
-        let table = stub.0.lock().unwrap();
+        let table = stand_ins.0.lock().unwrap();
         assert_eq!(
             (table.by_name.len(), table.by_address.len(), table.order.len()),
             (4096, 4096, 4096)
