@@ -56,13 +56,11 @@ pub(crate) struct Journey {
     pub(crate) seat: Option<InFlight>,
 }
 
-impl Journey {
-    /// What its record says, once it has arrived.
-    pub(crate) fn facts(&self) -> MessageFacts {
-        MessageFacts {
-            walls: self.walls.now(),
-            ..self.facts.clone()
-        }
+/// What the record of a request says, once it has arrived.
+pub(crate) fn arrived(facts: MessageFacts, walls: &SeenWalls) -> MessageFacts {
+    MessageFacts {
+        walls: walls.now(),
+        ..facts
     }
 }
 
@@ -251,7 +249,7 @@ impl Case<'_> {
         let guards = &self.town.limits.result;
         let (status, reply, code) = match dispatched {
             Err(failure) => {
-                let (facts, source) = (journey.facts(), journey.server.credential());
+                let (facts, source) = (arrived(journey.facts, &journey.walls), journey.server.credential());
                 return self.failed(facts, journey.decision, Some(source), &failure);
             }
             Ok(Dispatched::Result(raw)) => match screen(raw, guards) {

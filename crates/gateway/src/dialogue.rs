@@ -18,7 +18,7 @@ use upstream::{Dispatched, Failure, Flight};
 use vocabulary::{Digest, ReasonCode};
 
 use crate::asked::{Asked, Ended};
-use crate::carry::Journey;
+use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::outlet::Passing;
 use crate::parked::Parked;
@@ -306,7 +306,7 @@ impl Case<'_> {
         journey: Journey,
         (status, reply, code): (Status, Prepared, Option<ReasonCode>),
     ) -> Ended {
-        let facts = journey.facts();
+        let facts = arrived(journey.facts, &journey.walls);
         let mut decision = journey.decision;
         decision.reason_codes.extend(code);
         let source = journey.server.credential();

@@ -17,7 +17,7 @@ use vocabulary::{Digest, random_hex};
 
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
-use crate::carry::Journey;
+use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
 use crate::escort::{Asking, Escort};
@@ -209,7 +209,7 @@ impl Case<'_> {
             .collect();
         let result = mrtr::compose_input_required(&inputs, &ticket);
         let reply = Prepared::own(self.id.clone(), result);
-        let (facts, source) = (journey.facts(), journey.server.credential());
+        let (facts, source) = (arrived(journey.facts, &journey.walls), journey.server.credential());
         self.ended_called(facts, journey.decision, Some(source), (Status::Success, None, reply))
     }
 }

@@ -128,15 +128,19 @@ pub struct Flight {
     walls: SeenWalls,
 }
 
-/// What stood around the process a request went to; filled when it goes.
+/// What stood around the process a request went to; filled when it goes. Nothing is kept for servers that are elsewhere.
 #[derive(Clone, Default)]
-pub struct SeenWalls(Arc<Mutex<Option<Arc<Walls>>>>);
+pub struct SeenWalls(Option<Arc<Mutex<Option<Arc<Walls>>>>>);
 
 impl SeenWalls {
     /// What was seen so far.
     #[must_use]
     pub fn now(&self) -> Option<Arc<Walls>> {
-        lock(&self.0).clone()
+        lock(self.0.as_ref()?).clone()
+    }
+
+    fn of(server: &Server) -> Self {
+        Self(server.is_process().then(Arc::default))
     }
 }
 
@@ -200,7 +204,7 @@ pub fn embark(permit: Permit, mut departure: Departure<'_>) -> Result<Flight, Fa
         headers,
         log_level: departure.log_level,
         trace: departure.trace,
-        walls: SeenWalls::default(),
+        walls: SeenWalls::of(departure.server),
         guest,
         tasks: departure.tasks,
         under_way: None,
@@ -359,8 +363,8 @@ impl Flight {
                 Post::modern(self.body.clone(), &self.headers, &self.credential).through(session)
             }
         };
-        if let Some(walls) = session.and_then(|session| session.walls.as_ref()) {
-            *lock(&self.walls.0) = Some(walls.clone());
+        if let (Some(seen), Some(session)) = (&self.walls.0, session) {
+            lock(seen).clone_from(&session.walls);
         }
         let waiting = Unanswered::new(&self.server, session, self.id);
         let exchange = Exchange {

@@ -92,12 +92,6 @@ impl Berth {
         }
     }
 
-    /// The sandbox its processes will have, by what this host gives.
-    #[must_use]
-    pub fn tier(&self) -> sandbox::Tier {
-        self.launcher.strength().tier
-    }
-
     /// Starts a process for `guest`.
     pub(crate) async fn start(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
         self.predecessor_gone(&guest.key).await;
@@ -119,12 +113,10 @@ impl Berth {
     }
 
     async fn launch(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
-        let draft = (self.drafts)(guest.owner.as_ref().map(|owner| &owner.principal)).map_err(Failure::NotStarted)?;
-        // Files are looked at, and a disk may be slow.
-        let plan = tokio::task::spawn_blocking(|| Plan::check(draft)).await;
-        let plan = plan
-            .map_err(|_| Failure::NotStarted("its plan could not be checked".into()))?
-            .map_err(|faults| Failure::NotStarted(sentences(&faults)))?;
+        let (berth, principal) = (self.clone(), guest.owner.map(|owner| owner.principal));
+        // Files are looked at and made, and a disk may be slow.
+        let plan = tokio::task::spawn_blocking(move || berth.plan(principal.as_ref())).await;
+        let plan = plan.map_err(|_| Failure::NotStarted("its plan could not be checked".into()))??;
         let mut starting = self.launcher.start(&plan).await.map_err(walls_failed)?;
         let walls = Arc::new(walls(&starting));
         let cases = Arc::new(Cases::default());
@@ -148,6 +140,12 @@ impl Berth {
                 cases,
             },
         )
+    }
+
+    /// What is asked of the sandbox, checked against this host. Blocks.
+    fn plan(&self, principal: Option<&Digest>) -> Result<Plan, Failure> {
+        let draft = (self.drafts)(principal).map_err(Failure::NotStarted)?;
+        Plan::check(draft).map_err(|faults| Failure::NotStarted(sentences(&faults)))
     }
 
     fn open_doors(
