@@ -264,5 +264,7 @@ on_stage! {
     nothing_outlives_a_gateway_that_was_killed, Root, a_killed_gateway;
     nothing_outlives_an_ordinary_gateway_that_was_killed, Ordinary, a_killed_gateway;
     floods_of_output_and_files_are_bounded, Root, a_flood;
+    floods_of_output_and_files_of_an_ordinary_server_are_bounded, Ordinary, a_flood;
     bombs_are_contained, Root, bombs;
+    bombs_of_an_ordinary_server_are_contained, Ordinary, bombs;
 }

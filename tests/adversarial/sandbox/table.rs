@@ -205,16 +205,26 @@ on_stage! {
     the_kernel_gives_a_server_of_root_no_new_rights, Root, |stage| rows(stage, &KERNEL);
     the_kernel_gives_an_ordinary_server_no_new_rights, Ordinary, |stage| rows(stage, &KERNEL);
     // R147, R151
-    the_proxy_is_not_fooled_about_names, Root, |stage| rows(stage, &["E1", "E4", "E5"]);
-    the_proxy_is_not_fooled_about_addresses, Root, |stage| rows(stage, &["E2", "E3"]);
-    the_proxy_is_not_fooled_about_bytes, Root, |stage| rows(stage, &["E6", "E7"]);
-    the_proxy_is_not_fooled_about_requests, Root, |stage| rows(stage, &["E8", "E9", "E10"]);
-    the_proxy_is_not_drowned, Root, |stage| rows(stage, &["E11"]);
-    the_doors_cannot_be_taken_over, Root, |stage| rows(stage, &["X1"]);
+    the_proxy_of_a_server_of_root_is_not_fooled_about_names, Root, |stage| rows(stage, &NAMES);
+    the_proxy_of_an_ordinary_server_is_not_fooled_about_names, Ordinary, |stage| rows(stage, &NAMES);
+    the_proxy_of_a_server_of_root_is_not_fooled_about_addresses, Root, |stage| rows(stage, &ADDRESSES);
+    the_proxy_of_an_ordinary_server_is_not_fooled_about_addresses, Ordinary, |stage| rows(stage, &ADDRESSES);
+    the_proxy_of_a_server_of_root_is_not_fooled_about_bytes, Root, |stage| rows(stage, &BYTES);
+    the_proxy_of_an_ordinary_server_is_not_fooled_about_bytes, Ordinary, |stage| rows(stage, &BYTES);
+    the_proxy_of_a_server_of_root_is_not_fooled_about_requests, Root, |stage| rows(stage, &REQUESTS);
+    the_proxy_of_an_ordinary_server_is_not_fooled_about_requests, Ordinary, |stage| rows(stage, &REQUESTS);
+    the_proxy_of_a_server_of_root_is_not_drowned, Root, |stage| rows(stage, &["E11"]);
+    the_proxy_of_an_ordinary_server_is_not_drowned, Ordinary, |stage| rows(stage, &["E11"]);
+    the_doors_cannot_be_taken_over_by_a_server_of_root, Root, |stage| rows(stage, &["X1"]);
+    the_doors_cannot_be_taken_over_by_an_ordinary_server, Ordinary, |stage| rows(stage, &["X1"]);
 }
 
 const FILES: [&str; 5] = ["F1", "F2", "F3", "F4", "F5"];
 const PROCESSES: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 const PACKETS: [&str; 5] = ["N1", "N2", "N3", "N4", "N5"];
 const SOCKETS: [&str; 4] = ["S1", "S2", "S3", "S4"];
+const NAMES: [&str; 3] = ["E1", "E4", "E5"];
+const ADDRESSES: [&str; 2] = ["E2", "E3"];
+const BYTES: [&str; 2] = ["E6", "E7"];
+const REQUESTS: [&str; 3] = ["E8", "E9", "E10"];
 const KERNEL: [&str; 10] = ["K1", "K2", "K3", "K4", "K5", "K6", "K7", "D1", "D2", "U1"];
