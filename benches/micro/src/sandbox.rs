@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ::sandbox::host::{self, HostCommand};
-use ::sandbox::{FsPolicy, LAUNCHER_WORD, Launcher, Limits, NetPolicy, Plan, PlanDraft};
+use ::sandbox::{LAUNCHER_WORD, Launcher, Plan, PlanDraft};
 use anyhow::{Context as _, Result, anyhow};
 use tokio::io::AsyncReadExt as _;
 
@@ -86,21 +86,7 @@ async fn system_calls(launcher: &Launcher, place: &std::path::Path) -> Result<Ve
 }
 
 fn plan(place: &std::path::Path, words: &[&str]) -> Result<Plan> {
-    let draft = PlanDraft {
-        command: words.iter().map(|word| (*word).to_owned()).collect(),
-        fs: FsPolicy::WorkspaceOnly,
-        net: NetPolicy::BlockAll,
-        workspace: place.to_owned(),
-        read: Vec::new(),
-        env: BTreeMap::new(),
-        allow: Vec::new(),
-        private: Vec::new(),
-        limits: Limits::default(),
-        uid: None,
-        state_dir: None,
-        state_rooms: Vec::new(),
-    };
-    Plan::check(draft).map_err(|faults| anyhow!("{faults:?}"))
+    Plan::check(PlanDraft::new(place, words.iter().copied())).map_err(|faults| anyhow!("{faults:?}"))
 }
 
 fn command(place: &std::path::Path, words: &[&str]) -> HostCommand {

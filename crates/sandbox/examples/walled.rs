@@ -1,16 +1,13 @@
 //! A gateway in small, for the tests of this crate: a launcher, sound or with a fault, and a way to start servers from
 //! a process of its own, which can then be another user or be killed.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use portreeve_sandbox::{
-    Ending, FsPolicy, LAUNCHER_WORD, Launcher, Layer, Limits, NetPolicy, Plan, PlanDraft, Sabotage, launcher_main,
-    launcher_main_sabotaged,
+    Ending, LAUNCHER_WORD, Launcher, Layer, Plan, PlanDraft, Sabotage, launcher_main, launcher_main_sabotaged,
 };
 
 fn main() -> ExitCode {
@@ -84,21 +81,7 @@ async fn cost(workspace: &str, runs: &str) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn plan(workspace: &str, command: &[&str]) -> Result<Plan, Box<dyn Error>> {
-    let draft = PlanDraft {
-        command: command.iter().map(|word| (*word).to_owned()).collect(),
-        fs: FsPolicy::WorkspaceOnly,
-        net: NetPolicy::BlockAll,
-        workspace: PathBuf::from(workspace),
-        read: Vec::new(),
-        env: BTreeMap::new(),
-        allow: Vec::new(),
-        private: Vec::new(),
-        limits: Limits::default(),
-        uid: None,
-        state_dir: None,
-        state_rooms: Vec::new(),
-    };
-    Plan::check(draft).map_err(|faults| {
+    Plan::check(PlanDraft::new(workspace, command.iter().copied())).map_err(|faults| {
         let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
         told.join("\n").into()
     })

@@ -98,6 +98,26 @@ pub struct PlanDraft {
     pub state_rooms: Vec<PathBuf>,
 }
 
+impl PlanDraft {
+    /// A draft that says nothing but what to run and where: writes in the workspace, no network, the usual limits.
+    pub fn new(workspace: impl Into<PathBuf>, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            command: command.into_iter().map(Into::into).collect(),
+            fs: FsPolicy::WorkspaceOnly,
+            net: NetPolicy::BlockAll,
+            workspace: workspace.into(),
+            read: Vec::new(),
+            env: BTreeMap::new(),
+            allow: Vec::new(),
+            private: Vec::new(),
+            limits: Limits::default(),
+            uid: None,
+            state_dir: None,
+            state_rooms: Vec::new(),
+        }
+    }
+}
+
 /// A draft that was checked: the paths exist, the program is there and can be seen from inside.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -1,12 +1,9 @@
 //! Finds out what this host really gives, by building sandboxes and running `true` in them; settings lie.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{self, Ending, LaunchFailure, Program};
-use crate::limits::{Delegated, Limits};
+use crate::limits::Delegated;
 use crate::plan::{FsPolicy, NetPolicy, Plan, PlanDraft};
 use crate::report::{Layer, LimitsKind, Report};
 
@@ -154,18 +151,9 @@ async fn try_tier(
 /// A program that does nothing, in a directory every host has; nothing has to be made for it.
 fn harmless(net: NetPolicy) -> PlanDraft {
     PlanDraft {
-        command: vec!["true".to_owned()],
         fs: FsPolicy::ReadOnly,
         net,
-        workspace: PathBuf::from("/usr/bin"),
-        read: Vec::new(),
-        env: BTreeMap::new(),
-        allow: Vec::new(),
-        private: Vec::new(),
-        limits: Limits::default(),
-        uid: None,
-        state_dir: None,
-        state_rooms: Vec::new(),
+        ..PlanDraft::new("/usr/bin", ["true"])
     }
 }
 

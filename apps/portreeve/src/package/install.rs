@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use sandbox::{
-    Attempt, Egress, Ending, FsPolicy, HostResolver, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier, Verdict,
-    Witness,
+    Attempt, Egress, Ending, HostResolver, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier, Verdict, Witness,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::ServerId;
@@ -190,10 +189,7 @@ impl Errand<'_> {
             NetPolicy::BlockAll | NetPolicy::Unconfined => Vec::new(),
         };
         Ok(PlanDraft {
-            command,
-            fs: FsPolicy::WorkspaceOnly,
             net,
-            workspace: self.dir.to_owned(),
             read: self.settings.read.clone(),
             env: self.settings.env.clone(),
             allow: listed(&self.settings.hosts),
@@ -202,9 +198,9 @@ impl Errand<'_> {
                 memory: 4 << 30,
                 ..Limits::default()
             },
-            uid: None,
             state_dir: Some(self.state.to_owned()),
             state_rooms: vec![packages(self.state)],
+            ..PlanDraft::new(self.dir, command)
         })
     }
 }

@@ -35,23 +35,15 @@ pub(crate) async fn serve(guest: &Guest, mut stream: TcpStream) {
     };
     match opened {
         Ok(passage) => {
-            let said = Vec::new();
-            let event = Event::Socks5;
             let answered = timeout(STEP, stream.write_all(&reply(0))).await;
             if matches!(answered, Ok(Ok(()))) {
-                carry(
-                    guest,
-                    Caller {
-                        stream,
-                        said,
-                        event,
-                        target,
-                    },
-                    passage,
-                )
-                .await;
+                let caller = Caller::new(stream, Event::Socks5, target);
+                carry(guest, caller, passage).await;
             } else {
-                guest.room.recorder.blocked(event, target, Reason::NotAProxyRequest);
+                guest
+                    .room
+                    .recorder
+                    .blocked(Event::Socks5, target, Reason::NotAProxyRequest);
             }
         }
         Err(reason) => {

@@ -26,20 +26,7 @@ pub(crate) async fn serve(guest: &Guest, stream: TcpStream, event: Event) {
     };
     let target = Target::from(&asked);
     match open(&guest.room, &guest.allow, &asked).await {
-        Ok(passage) => {
-            let said = Vec::new();
-            carry(
-                guest,
-                Caller {
-                    stream,
-                    said,
-                    event,
-                    target,
-                },
-                passage,
-            )
-            .await;
-        }
+        Ok(passage) => carry(guest, Caller::new(stream, event, target), passage).await,
         Err(reason) => {
             recorder.blocked(event, target, reason);
             reset(stream);

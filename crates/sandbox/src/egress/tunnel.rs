@@ -25,6 +25,18 @@ pub(crate) struct Caller {
     pub(crate) target: Target,
 }
 
+impl Caller {
+    /// One that has said nothing yet.
+    pub(crate) fn new(stream: TcpStream, event: Event, target: Target) -> Self {
+        Self {
+            stream,
+            said: Vec::new(),
+            event,
+            target,
+        }
+    }
+}
+
 /// Carries a caller through a passage. By the port: TLS must name the host, plain HTTP is forwarded request by request,
 /// anything else was allowed by its port alone.
 pub(crate) async fn carry(guest: &Guest, mut caller: Caller, passage: Passage) {

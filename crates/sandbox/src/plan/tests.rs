@@ -1,6 +1,5 @@
 //! What a draft can get wrong.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -9,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use vocabulary::Secret;
 
 use super::{DEDICATED_UID, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault};
-use crate::limits::Limits;
 
 struct Place(PathBuf);
 
@@ -53,20 +51,7 @@ fn is_root() -> bool {
 }
 
 fn draft(workspace: &Path) -> PlanDraft {
-    PlanDraft {
-        command: vec!["sh".to_owned()],
-        fs: FsPolicy::WorkspaceOnly,
-        net: NetPolicy::BlockAll,
-        workspace: workspace.to_path_buf(),
-        read: Vec::new(),
-        env: BTreeMap::new(),
-        allow: Vec::new(),
-        private: Vec::new(),
-        limits: Limits::default(),
-        uid: None,
-        state_dir: None,
-        state_rooms: Vec::new(),
-    }
+    PlanDraft::new(workspace, ["sh"])
 }
 
 fn faults(draft: PlanDraft) -> Vec<PlanFault> {

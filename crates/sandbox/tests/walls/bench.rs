@@ -1,15 +1,12 @@
 //! What the tests work with: a workspace, a draft, and a server that is a shell script.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use portreeve_sandbox::{
-    Ending, FsPolicy, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Limits, NetPolicy, Plan, PlanDraft, Report,
-};
+use portreeve_sandbox::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Plan, PlanDraft, Report};
 use tokio::io::AsyncReadExt;
 
 /// The example beside this test; cargo builds both.
@@ -67,20 +64,7 @@ impl Drop for Place {
 }
 
 pub fn draft(workspace: &Path, command: &[&str]) -> PlanDraft {
-    PlanDraft {
-        command: command.iter().map(|word| (*word).to_owned()).collect(),
-        fs: FsPolicy::WorkspaceOnly,
-        net: NetPolicy::BlockAll,
-        workspace: workspace.to_path_buf(),
-        read: Vec::new(),
-        env: BTreeMap::new(),
-        allow: Vec::new(),
-        private: Vec::new(),
-        limits: Limits::default(),
-        uid: None,
-        state_dir: None,
-        state_rooms: Vec::new(),
-    }
+    PlanDraft::new(workspace, command.iter().copied())
 }
 
 pub fn script(workspace: &Path, text: &str) -> PlanDraft {
