@@ -53,6 +53,7 @@ async fn run(workspace: &str, command: &[&str], fault: &[&str]) -> Result<ExitCo
     );
     match instance.wait().await {
         Ending::Exited(code) | Ending::Signalled(code) => Ok(ExitCode::from(u8::try_from(code)?)),
+        passed @ Ending::Passed(_) => Err(passed.to_string().into()),
     }
 }
 

@@ -5,12 +5,15 @@ pub(crate) mod launcher;
 pub(crate) mod orders;
 mod spawn;
 mod steps;
+mod watch;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -21,7 +24,7 @@ use self::control::Control;
 use self::orders::{Answer, GO, Orders, Walls};
 use self::spawn::{Process, Spawned};
 use crate::egress::Doors;
-use crate::limits::{Delegated, Group};
+use crate::limits::{Delegated, Group, Limit, count};
 use crate::plan::{FsPolicy, NetPolicy, Plan};
 use crate::probe::{self, Strength, Tier};
 use crate::report::{Failure, LimitsKind, Report};
@@ -123,6 +126,8 @@ pub(crate) async fn start(
         first: None,
         walls: orders.walls(),
         group,
+        memory: plan.limits.memory,
+        passed: OnceLock::new(),
     };
     if let Some(group) = &cage.group {
         group
@@ -132,11 +137,14 @@ pub(crate) async fn start(
     let (report, doors) = timeout(PATIENCE, cage.hand_over(&packet, handed))
         .await
         .map_err(|_| LaunchFailure::TimedOut)??;
+    if cage.group.is_none() && !count::can_see_below(cage.process.id()) {
+        return Err(LaunchFailure::Uncounted);
+    }
     Ok(Starting {
         instance: Instance {
             report,
             streams: Some(streams),
-            cage,
+            cage: Arc::new(cage),
         },
         doors,
     })
@@ -177,7 +185,10 @@ impl Starting {
             .map_err(|_| LaunchFailure::TimedOut)?
             .map_err(broken)?;
         match answer {
-            None | Some((Answer::Running, _)) => Ok(self.instance),
+            None | Some((Answer::Running, _)) => {
+                watch::watch(&self.instance.cage);
+                Ok(self.instance)
+            }
             Some((Answer::Failed(failure), _)) => Err(LaunchFailure::Layer(failure)),
             Some((Answer::Ready(_), _)) => Err(LaunchFailure::Silent),
         }
@@ -208,7 +219,7 @@ fn doors(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Doors> {
 pub struct Instance {
     report: Report,
     streams: Option<Streams>,
-    cage: Cage,
+    cage: Arc<Cage>,
 }
 
 /// The server's standard streams.
@@ -241,19 +252,7 @@ impl Instance {
 
     /// Waits until the server has ended and nothing of it is left.
     pub async fn wait(&self) -> Ending {
-        let out_of_time = async {
-            match &self.cage.group {
-                Some(group) => group.watch_cpu().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            ending = self.cage.ended() => ending,
-            () = out_of_time => {
-                self.kill();
-                self.cage.ended().await
-            }
-        }
+        self.cage.ended().await
     }
 }
 
@@ -266,6 +265,10 @@ struct Cage {
     first: Option<OwnedFd>,
     walls: Walls,
     group: Option<Group>,
+    /// Bytes that all of them may hold together.
+    memory: u64,
+    /// The limit they were killed for.
+    passed: OnceLock<Limit>,
 }
 
 impl Cage {
@@ -313,13 +316,20 @@ impl Cage {
         }
     }
 
+    fn end_for(&self, limit: Limit) {
+        let _ = self.passed.set(limit);
+        self.kill();
+    }
+
     async fn ended(&self) -> Ending {
         let mut ended = self.process.ended();
         let last = ended.wait_for(Option::is_some).await;
         // Whoever reaps is gone only with the whole runtime.
-        last.ok()
-            .and_then(|ending| *ending)
-            .unwrap_or(Ending::Signalled(libc::SIGKILL))
+        let last = last.ok().and_then(|ending| *ending);
+        let by_itself = last.unwrap_or(Ending::Signalled(libc::SIGKILL));
+        let killed_by_kernel = self.group.as_ref().is_some_and(Group::is_out_of_memory);
+        let passed = self.passed.get().copied().or(killed_by_kernel.then_some(Limit::Memory));
+        passed.map_or(by_itself, Ending::Passed)
     }
 }
 
@@ -336,6 +346,18 @@ pub enum Ending {
     Exited(i32),
     /// By this signal.
     Signalled(i32),
+    /// It was killed for passing this limit.
+    Passed(Limit),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(out, "exited with code {code}"),
+            Self::Signalled(signal) => write!(out, "was ended by signal {signal}"),
+            Self::Passed(limit) => write!(out, "was ended for passing its limit `{}`", limit.as_str()),
+        }
+    }
 }
 
 /// Why a server was not started. Nothing of it has run.
@@ -367,6 +389,11 @@ pub enum LaunchFailure {
     /// The plan does not fit into a packet.
     #[error("command, environment and paths together are larger than 128 KiB; shorten them")]
     PlanTooLarge,
+    /// Nobody would count its memory.
+    #[error(
+        "there is no control group here, and `/proc` does not show what a server starts, so that nobody would count its memory; mount `/proc` without `hidepid`, or give the gateway a control group of its own"
+    )]
+    Uncounted,
     /// The launcher ended or spoke out of turn.
     #[error("the launcher ended without a report")]
     Silent,

@@ -1,5 +1,6 @@
 //! What an instance may use: control groups where one was handed down to the gateway, process limits everywhere.
 
+pub(crate) mod count;
 mod group;
 
 use std::io;
@@ -13,7 +14,7 @@ pub(crate) use self::group::{Delegated, Group};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of memory: of the whole instance in a control group, of each process without.
+    /// Bytes of memory of the whole instance. Without a control group the gateway counts them every 200 ms.
     pub memory: u64,
     /// Processes and threads.
     pub processes: u32,
@@ -33,6 +34,26 @@ impl Default for Limits {
             cpu_seconds: None,
             temporary: 256 << 20,
             file: 1 << 30,
+        }
+    }
+}
+
+/// A limit that ends an instance as a whole; the others fail the call that would pass them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::memory`].
+    Memory,
+    /// [`Limits::cpu_seconds`].
+    CpuSeconds,
+}
+
+impl Limit {
+    /// The name in configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::CpuSeconds => "cpu_seconds",
         }
     }
 }
@@ -66,8 +87,7 @@ pub(crate) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
 
 /// Limits the data of each process. Never its address space: runtimes reserve far more of that than they use.
 ///
-/// Only a control group holds all of it: this counts neither memory that is shared between processes nor files in
-/// memory, and each process may use as much.
+/// This holds one process at once; what all of them hold together is counted from outside (`count.rs`).
 pub(crate) fn apply_memory(limits: &Limits) -> io::Result<()> {
     set(Resource::Data, limits.memory)
 }

@@ -130,6 +130,7 @@ async fn try_tier(
             LaunchFailure::TierTooWeak { .. }
             | LaunchFailure::Start { .. }
             | LaunchFailure::PlanTooLarge
+            | LaunchFailure::Uncounted
             | LaunchFailure::Silent
             | LaunchFailure::TimedOut => (None, 0),
         };
@@ -140,11 +141,9 @@ async fn try_tier(
     let instance = starting.go().await.map_err(failed)?;
     match instance.wait().await {
         Ending::Exited(0) => Ok(report),
-        Ending::Exited(code) | Ending::Signalled(code) => Err(found(
-            Some(Layer::Execute),
-            0,
-            format!("`true` ended with {code} inside"),
-        )),
+        other @ (Ending::Exited(_) | Ending::Signalled(_) | Ending::Passed(_)) => {
+            Err(found(Some(Layer::Execute), 0, format!("inside, `true` {other}")))
+        }
     }
 }
 

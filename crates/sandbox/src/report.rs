@@ -32,9 +32,10 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitsKind {
-    /// A control group: limits hold for the whole instance.
+    /// A control group: the kernel counts memory, processes and processor time of the whole instance.
     Cgroup,
-    /// Process limits: each process may use as much.
+    /// Process limits. Memory of the whole instance is counted by the gateway, and what it could not count is denied;
+    /// processor time is each process's own.
     Rlimit,
 }
 

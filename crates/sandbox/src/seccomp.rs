@@ -9,6 +9,7 @@ use seccompiler::{
 };
 
 use crate::plan::NetPolicy;
+use crate::report::LimitsKind;
 
 /// The sockets a server may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +36,28 @@ pub(crate) struct Filters([BpfProgram; 3]);
 
 impl Filters {
     /// Makes the programs; nothing is in force yet.
-    pub(crate) fn compile(sockets: Sockets, ipc: Ipc) -> io::Result<Self> {
-        let denied = program(denials(sockets, ipc)?, libc::EPERM)?;
+    pub(crate) fn compile(sockets: Sockets, ipc: Ipc, limits: LimitsKind) -> io::Result<Self> {
+        let mut denied = denials(sockets, ipc)?;
         // Its flags are in memory, where a filter cannot look; glibc falls back to `clone`, whose flags it can see.
-        let clone3 = program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
-        Ok(Self([denied, clone3, unknown_calls()]))
+        let mut absent = Rules::from([(libc::SYS_clone3, Vec::new())]);
+        match limits {
+            LimitsKind::Cgroup => {}
+            LimitsKind::Rlimit => {
+                denied.insert(
+                    libc::SYS_mmap,
+                    UNSEEN_MAPPINGS
+                        .map(|flags| has(3, flags))
+                        .into_iter()
+                        .collect::<io::Result<_>>()?,
+                );
+                absent.extend(UNSEEN_MEMORY.map(|call| (call, Vec::new())));
+            }
+        }
+        Ok(Self([
+            program(denied, libc::EPERM)?,
+            program(absent, libc::ENOSYS)?,
+            unknown_calls(),
+        ]))
     }
 
     /// Puts them in force, for this thread and all it starts, for good.
@@ -225,6 +243,23 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
+
+/// Memory that may lie where nobody has it mapped, and is then in no process's count. As if the kernel had none of
+/// these: programs fall back to files, whose size is limited.
+const UNSEEN_MEMORY: [i64; 6] = [
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    // Thousands of queues and sets, each as large as the kernel allows.
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    // Pages in a pipe stay when their process has let go of them, and a huge one stays whole.
+    libc::SYS_vmsplice,
+];
+
+/// Flags of mappings that no limit holds. Shared memory without a file stays whole as long as one page of it is mapped,
+/// and only that page is counted; what grows downwards is a stack, which is no data to RLIMIT_DATA.
+const UNSEEN_MAPPINGS: [i32; 2] = [libc::MAP_SHARED | libc::MAP_ANONYMOUS, libc::MAP_GROWSDOWN];
 
 /// Not only where one begins: whoever guesses a number needs no `get`.
 const SHARED_IPC: [i64; 13] = [

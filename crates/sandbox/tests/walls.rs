@@ -13,6 +13,9 @@ mod doors;
 #[path = "walls/failing.rs"]
 mod failing;
 #[cfg(test)]
+#[path = "walls/held.rs"]
+mod held;
+#[cfg(test)]
 #[path = "walls/hostile.rs"]
 mod hostile;
 #[cfg(test)]

@@ -312,6 +312,7 @@ fn walls_failed(failure: LaunchFailure) -> Failure {
         | LaunchFailure::Layer(_)
         | LaunchFailure::Start { .. }
         | LaunchFailure::PlanTooLarge
+        | LaunchFailure::Uncounted
         | LaunchFailure::Silent
         | LaunchFailure::TimedOut => Failure::Sandbox(Box::new(failure)),
     }

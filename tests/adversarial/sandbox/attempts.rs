@@ -80,6 +80,16 @@ impl Attempt {
 }
 
 impl Report {
+    /// Of an attempt that was ended with everything around it, and so could say nothing.
+    pub fn killed() -> Self {
+        Self {
+            through: false,
+            errno: None,
+            signal: Some("SIGKILL".to_owned()),
+            detail: "everything inside was killed".to_owned(),
+        }
+    }
+
     /// In a line.
     pub fn said(&self) -> String {
         let outcome = self.errno.as_ref().or(self.signal.as_ref());

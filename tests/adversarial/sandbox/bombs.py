@@ -4,6 +4,7 @@ Every bomb has a size (`count`, `bytes`), ends there, and takes away what it mad
 Bare, hostile.py sets limits of its own first.
 """
 
+import ctypes
 import errno
 import mmap
 import os
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 
-from evidence import attempt, attempts, call, workspace
+from evidence import LIBC, attempt, attempts, call, number_of, workspace
 
 MEGABYTE = 1 << 20
 
@@ -78,34 +79,136 @@ def memory_file(size):
     return touch(mmap.mmap(descriptor, size), size)
 
 
-attempts("B2", {  # ENOMEM by rlimit, SIGKILL by cgroup
+def unmapped_memory_file(size):
+    """Written and never mapped: in no process's count."""
+    descriptor = call("memfd_create", b"attack", 0)
+    written = sum(os.write(descriptor, b"\1" * MEGABYTE) for _ in range(size // MEGABYTE))
+    return reached(written, size)
+
+
+def shared_device(size):
+    descriptor = os.open("/dev/zero", os.O_RDWR)
+    return touch(mmap.mmap(descriptor, size), size)
+
+
+def mapping(size, protection, flags):
+    """The address of memory that Python does not unmap."""
+    return call("mmap", 0, size, protection, flags | mmap.MAP_ANONYMOUS, -1, 0)
+
+
+def unmapped_shared_memory(size):
+    """One page stays mapped and keeps all others: they are in no process's count."""
+    at = mapping(size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
+    ctypes.memset(at, 1, size)
+    call("munmap", at + 4096, size - 4096)
+    return True, f"{size} bytes, one page mapped"
+
+
+def grown_stack(size):
+    """What grows downwards counts as a stack, and RLIMIT_DATA does not know of stacks."""
+    ctypes.memset(mapping(size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | GROWS_DOWN), 1, size)
+    return True, f"{size} bytes"
+
+
+def system_v_memory(size):
+    """A segment that nobody has attached: in no process's count."""
+    segment = call("shmget", 0, size, 0o600)
+    try:
+        at = call("shmat", segment, 0, 0)
+        ctypes.memset(at, 1, size)
+        call("shmdt", at)
+        return True, f"{size} bytes, nobody attached"
+    finally:
+        call("shmctl", segment, 0, 0)
+
+
+def system_v_semaphores(size):
+    """Kernel memory: 64 bytes for each of 32000 semaphores of a set."""
+    sets, failure = [], None
+    try:
+        while len(sets) * 32_000 * 64 < size:
+            sets.append(call("semget", 0, 32_000, 0o600))
+    except OSError as error:
+        failure = error
+    for each in sets:
+        call("semctl", each, 0, 0)
+    return reached(len(sets) * 32_000 * 64, size, failure)
+
+
+def page_tables(size):
+    """Two megabytes of addresses each cost a page of tables once one of them is read; the page read is always the same."""
+    span = 2 * MEGABYTE
+    at = mapping(size // 4096 * span, mmap.PROT_READ, mmap.MAP_PRIVATE)
+    call("madvise", at, size // 4096 * span, NO_HUGE_PAGES)
+    for each in range(at, at + size // 4096 * span, span):
+        ctypes.string_at(each, 1)
+    time.sleep(HELD)
+    return True, f"{size} bytes of tables"
+
+
+GROWS_DOWN, NO_HUGE_PAGES = 0x100, 15
+HELD = 2  # seconds: whoever looks now and then has looked
+
+attempts("B2", {  # ENOMEM by rlimit, SIGKILL by cgroup and by the gateway's own count
     "private_memory bytes": lambda given: kept(given.bytes),
     "mapped_memory bytes": lambda given: anonymous(given.bytes, mmap.MAP_PRIVATE),
-    # RLIMIT_DATA counts neither of these: only a cgroup stops the first, and RLIMIT_FSIZE the second for one file.
+    # RLIMIT_DATA counts none of these: a cgroup does, and without one they are denied.
     "shared_memory bytes": lambda given: anonymous(given.bytes, mmap.MAP_SHARED),
+    "unmapped_shared_memory bytes": lambda given: unmapped_shared_memory(given.bytes),
+    "shared_device bytes": lambda given: shared_device(given.bytes),
     "memory_file bytes": lambda given: memory_file(given.bytes),
+    "unmapped_memory_file bytes": lambda given: unmapped_memory_file(given.bytes),
+    "grown_stack bytes": lambda given: grown_stack(given.bytes),
+    "system_v_memory bytes": lambda given: system_v_memory(given.bytes),
+    "system_v_semaphores bytes": lambda given: system_v_semaphores(given.bytes),
+    # Nor these; but whoever looks from outside sees them.
+    "page_tables bytes": lambda given: page_tables(given.bytes),
+    "memory_in_parts bytes": lambda given: in_parts(given.bytes, 8),
+    "memory_in_small_parts bytes": lambda given: in_parts(given.bytes, 16),
+    "memory_under_no_name bytes": lambda given: in_parts(given.bytes, 16, nameless),
+    "memory_without_a_leader bytes": lambda given: in_parts(given.bytes, 16, leaderless),
 })
 
 
-@attempt("B2", "bytes")
-def memory_in_parts(given):
-    """Eight processes with an eighth each: per process it may be little. A child that is killed ends the attempt."""
-    part = given.bytes // 8
+def in_parts(size, parts, disguise=lambda hold: hold()):
+    """Several processes with a part each: per process it may be little. A child that is killed ends the attempt."""
+
+    def hold():
+        try:
+            part = mmap.mmap(-1, size // parts, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            touch(part, size // parts)
+            time.sleep(HELD)
+            os._exit(0)
+        except (OSError, MemoryError):
+            os._exit(1)
+
     children = []
-    for _ in range(8):
+    for _ in range(parts):
         child = os.fork()
         if child == 0:
-            try:
-                anonymous(part, mmap.MAP_PRIVATE)
-                time.sleep(2)
-                os._exit(0)
-            except (OSError, MemoryError):
-                os._exit(1)
+            disguise(hold)
         children.append(child)
     ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     if any(ended):
         raise OSError(errno.ENOMEM, f"children ended with {ended}")
-    return True, f"{given.bytes} bytes in parts"
+    return True, f"{size} bytes in {parts} parts"
+
+
+def nameless(hold):
+    """A process chooses its name, and that need not be text."""
+    LIBC.prctl(15, b"\xff\xfe")
+    hold()
+
+
+def leaderless(hold):
+    """When its first thread has ended, a process seems to have no memory."""
+    threading.Thread(target=hold).start()
+    LIBC.syscall(number_of("exit"), 0)
+
+
+def own_name(directory):
+    """Bare, other stages use the same directory, and they have the same process numbers."""
+    return f"{directory}/attack-{os.urandom(8).hex()}"
 
 
 def fill(path, size):
@@ -123,7 +226,7 @@ def fill(path, size):
 
 
 for name, directory in {"tmp": "/tmp", "shared_memory": "/dev/shm", "home": "/home/sandbox"}.items():
-    attempts("B3", {f"fill_{name} bytes": lambda given, at=directory: fill(f"{at}/attack-{os.getpid()}", given.bytes)})
+    attempts("B3", {f"fill_{name} bytes": lambda given, at=directory: fill(own_name(at), given.bytes)})
 
 
 @attempt("B3", "bytes")
@@ -165,7 +268,7 @@ MESSAGE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":
 UNASKED = b'{"jsonrpc":"2.0","id":987654321,"result":{"content":"' + b"z" * 900 + b'"}}\n'
 attempts("B3", {
     "big_file bytes": lambda given: fill(workspace(given, "big"), given.bytes),
-    "inodes_of_tmp count": lambda given: many_files(f"/tmp/attack-{os.getpid()}", given.count),
+    "inodes_of_tmp count": lambda given: many_files(own_name("/tmp"), given.count),
 })
 attempts("X3", {
     "small_files count": lambda given: many_files(workspace(given, "small"), given.count),

@@ -36,7 +36,9 @@ NUMBERS = {
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
     "reboot": (169, 142), "quotactl": (179, 60), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
     "personality": (135, 92), "capset": (126, 91), "capget": (125, 90), "getpid": (39, 172), "ioctl": (16, 29),
-    "renameat2": (316, 276), "linkat": (265, 37), "ioprio_set": (251, 30), "fchmodat2": 452, "file_getattr": 468, "memfd_create": (319, 279),
+    "renameat2": (316, 276), "linkat": (265, 37), "ioprio_set": (251, 30), "fchmodat2": 452, "file_getattr": 468,
+    "memfd_create": (319, 279), "mmap": (9, 222), "munmap": (11, 215), "madvise": (28, 233), "exit": (60, 93),
+    "shmdt": (67, 197), "shmctl": (31, 195), "semctl": (66, 191),
 }
 
 

@@ -262,7 +262,8 @@ def legacy(number, first=0, second=0, third=0):
     """int 0x80 from memory of our own; hostile.py reports the signal that follows."""
     if MACHINE != "x86_64":
         not_here("int 0x80 is of x86")
-    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    page = mmap.mmap(-1, 4096, flags, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(struct.pack("<2sIBIBIBI4s", b"\x53\xb8", number, 0xBB, first, 0xB9, second, 0xBA, third, b"\xcd\x80\x5b\xc3"))
     result = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
     if result < 0:

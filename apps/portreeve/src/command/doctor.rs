@@ -85,8 +85,12 @@ fn for_people(strength: &Strength, findings: &[Finding]) -> anyhow::Result<()> {
         abi => format!("ABI {abi}"),
     };
     let limits = match strength.limits {
-        sandbox::LimitsKind::Cgroup => "control groups: they hold for a server and all it starts",
-        sandbox::LimitsKind::Rlimit => "process limits: they hold for each process by itself",
+        sandbox::LimitsKind::Cgroup => {
+            "a control group: the kernel counts memory, processes and processor time of a server and all it starts"
+        }
+        sandbox::LimitsKind::Rlimit => {
+            "no control group: every 200 ms the gateway counts the memory of a server and all it starts, and memory that cannot be counted is denied; processor time is limited for each process by itself"
+        }
     };
     let sandbox = [
         ("sandbox", format!("tier {}: {offers}", strength.tier.as_str())),

@@ -276,7 +276,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.sandbox.limits.memory",
-        "Memory of the server, or of each of its processes where there are no control groups.",
+        "Memory of the server and all it starts; where there is no control group, the gateway counts it every 200 ms.",
         Default(r#""1GiB""#, "node and Python need a few hundred MiB"),
     ),
     key(

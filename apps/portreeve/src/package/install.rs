@@ -171,7 +171,7 @@ impl Errand<'_> {
             return Ok(());
         }
         let told = [complained.await?, said.await?].concat();
-        anyhow::bail!("`{program}` failed ({ending:?}){}\n{}", blocked.told(), told.trim())
+        anyhow::bail!("`{program}` {ending}{}\n{}", blocked.told(), told.trim())
     }
 
     fn draft(&self, command: Vec<String>) -> anyhow::Result<PlanDraft> {

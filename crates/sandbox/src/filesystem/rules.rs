@@ -11,6 +11,7 @@ use landlock::{
 use super::{DEVICES, FROM_ETC, INTO_USR, TEMPORARY};
 use crate::launch::orders::{Orders, Walls};
 use crate::plan::FsPolicy;
+use crate::report::LimitsKind;
 use crate::sys;
 
 /// The version to use: the kernel's, as far as we know what is in it.
@@ -75,7 +76,12 @@ fn add(rules: RulesetCreated, orders: &Orders, version: ABI) -> io::Result<Rules
     };
     let fixed = ["/usr"].iter().chain(INTO_USR).chain(FROM_ETC);
     let mut list: Vec<(&Path, BitFlags<AccessFs>)> = fixed.map(|path| (Path::new(*path), read)).collect();
-    list.extend(DEVICES.map(|path| (Path::new(path), device)));
+    // Who may write to it may have shared memory from it, which only a control group counts.
+    let is_read_only = |path: &str| path == "/dev/zero" && orders.limits_kind == LimitsKind::Rlimit;
+    list.extend(DEVICES.map(|path| match is_read_only(path) {
+        true => (Path::new(path), device & !BitFlags::from(AccessFs::WriteFile)),
+        false => (Path::new(path), device),
+    }));
     if orders.walls() == Walls::Namespaces {
         // The tree is our own: nothing in these was the host's.
         list.extend(orders.read.iter().map(|shown| (shown.at.as_path(), read)));

@@ -87,18 +87,17 @@ impl Group {
         let _ = self.set("cgroup.kill", "1");
     }
 
-    /// Comes back when the instance has used up its processor time; never if that is not limited.
-    pub(crate) async fn watch_cpu(&self) {
-        let Some(allowed) = self.cpu_seconds else {
-            return std::future::pending().await;
-        };
-        loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let used = fs::read_to_string(self.directory.join("cpu.stat")).map_or(0, |stat| used_seconds(&stat));
-            if used >= allowed {
-                return;
-            }
-        }
+    /// Whether the instance has used up its processor time; never if that is not limited.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        let used = || fs::read_to_string(self.directory.join("cpu.stat")).map_or(0, |stat| used_seconds(&stat));
+        self.cpu_seconds.is_some_and(|allowed| used() >= allowed)
+    }
+
+    /// Whether the kernel killed everything inside for want of memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.directory.join("memory.events")).unwrap_or_default();
+        let killed = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        killed.is_some_and(|count| count.trim() != "0")
     }
 
     fn set(&self, file: &str, value: &str) -> io::Result<()> {
@@ -208,6 +207,14 @@ mod tests {
         let read = |file: &str| fs::read_to_string(path.join("portreeve-abc").join(file)).unwrap();
         let set = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max"].map(read);
         assert_eq!(set, ["4096", "0", "1", "7"]);
+        assert!(!group.is_out_of_memory());
+        for (events, is_out) in [
+            ("oom 0\noom_kill 0\n", false),
+            ("oom 1\noom_kill 3\noom_group_kill 1\n", true),
+        ] {
+            fs::write(path.join("portreeve-abc/memory.events"), events).unwrap();
+            assert_eq!(group.is_out_of_memory(), is_out, "{events}");
+        }
         std::mem::forget(group);
         fs::remove_dir_all(path).unwrap();
     }

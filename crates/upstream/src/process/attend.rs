@@ -45,7 +45,7 @@ impl Attendant {
         let how = match parting {
             Parting::Ended(ending) => {
                 self.blame();
-                described(ending)
+                ending.to_string()
             }
             // It closed its output, or said what cannot be read: nobody sent it away.
             Parting::Unneeded if self.duplex.upgrade().is_some() => {
@@ -98,13 +98,6 @@ impl Attendant {
                 self.instance.wait().await
             }
         };
-        described(ending)
-    }
-}
-
-fn described(ending: Ending) -> String {
-    match ending {
-        Ending::Exited(code) => format!("exited with code {code}"),
-        Ending::Signalled(signal) => format!("was ended by signal {signal}"),
+        ending.to_string()
     }
 }

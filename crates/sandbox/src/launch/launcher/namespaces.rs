@@ -175,7 +175,7 @@ impl Workshop {
         if is_open(&self.orders) {
             return Ok(None);
         }
-        Filters::compile(Sockets::Internet, Ipc::Separate)
+        Filters::compile(Sockets::Internet, Ipc::Separate, self.orders.limits_kind)
             .map(Some)
             .map_err(|error| failure(Layer::Seccomp, "", &error))
     }
