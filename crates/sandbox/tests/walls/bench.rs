@@ -146,7 +146,20 @@ pub fn as_ordinary_user(place: &Place, words: &[&str]) -> Output {
     } else {
         command(copy.to_str().unwrap())
     };
-    let output = command.args(words).output().unwrap();
+    heard(command.args(words))
+}
+
+/// The same on a host whose `/proc` shows nobody the processes of others; takes root to set up.
+pub fn among_hidden_processes(place: &Place, words: &[&str]) -> Output {
+    let mut alone = command("unshare");
+    alone
+        .args(["--mount", "--pid", "--fork", "sh", "-c"])
+        .arg("mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 1500 --regid 1500 --clear-groups \"$@\"");
+    heard(alone.arg("sh").arg(own_copy(place)).args(words))
+}
+
+fn heard(command: &mut std::process::Command) -> Output {
+    let output = command.output().unwrap();
     Output {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         complaints: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -2,7 +2,7 @@
 
 use portreeve_sandbox::{Ending, Launcher, Limit, Limits, PlanDraft};
 
-use crate::bench::{Place, Said, draft, launcher, run_with, sabotaged, walled};
+use crate::bench::{Place, Said, among_hidden_processes, draft, launcher, run_with, sabotaged, walled};
 
 /// A Python program with 256 MiB for it and all it starts; `None` where there is no Python.
 async fn python(launcher: &Launcher, program: &str) -> Option<Said> {
@@ -187,4 +187,19 @@ base = sqlite3.connect("/tmp/base"); base.execute("pragma journal_mode = wal"); 
 print("done")
 "#;
     must_work(&launcher().await, program).await;
+}
+
+#[test]
+fn where_processes_cannot_be_seen_nothing_is_started() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    let workspace = place.directory("workspace");
+    let output = among_hidden_processes(&place, &["run", workspace.to_str().unwrap(), "sh", "-c", "echo ran"]);
+    assert_eq!(output.stdout, "", "{output:?}");
+    assert!(
+        output.complaints.contains("nobody would count its memory"),
+        "{output:?}"
+    );
 }
