@@ -123,7 +123,7 @@ impl Desk {
     /// `action result subject` of every record so far.
     fn records(&self) -> Vec<String> {
         let told = |event: &Event| match event {
-            Event::Egress(_) => unreachable!("the control plane reaches nothing"),
+            Event::Egress(_) | Event::Screening(_) => unreachable!("the control plane reaches nothing"),
             Event::Admin(note) | Event::Inventory(note) => {
                 let result = if note.result == Verdict::Allow {
                     "done"
@@ -711,7 +711,7 @@ async fn a_flood_of_strangers_cannot_fill_the_log_and_none_is_lost_from_the_coun
     }
     let records = desk.state.records.lock().unwrap();
     let count = |event: &Event| match event {
-        Event::Egress(_) => unreachable!("the control plane reaches nothing"),
+        Event::Egress(_) | Event::Screening(_) => unreachable!("the control plane reaches nothing"),
         Event::Admin(note) | Event::Inventory(note) => {
             let number = note
                 .message

@@ -278,7 +278,7 @@ impl Appender {
             (Durability::Interval, _) => false,
             (Durability::Writes, Entry::Intent(entry)) => entry.1.message.risk != Some(Risk::Low),
             (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
-            (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_))) => false,
+            (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_) | Event::Screening(_))) => false,
         }
     }
 

@@ -13,6 +13,56 @@ pub enum Event {
     Inventory(Note),
     /// A server's process tried to reach something.
     Egress(Box<EgressAttempt>),
+    /// Something a server sent was withheld, edited or let through with a warning.
+    Screening(Box<ScreeningDecision>),
+}
+
+/// A decision of the chokepoint. Nothing of what was removed belongs in any of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScreeningDecision {
+    /// The request it belongs to.
+    pub receipt_id: Option<ReceiptId>,
+    /// Who asked.
+    pub principal: Option<String>,
+    /// The digest of the client's session.
+    pub session: Option<Digest>,
+    /// The server that sent it.
+    pub server_id: String,
+    /// The tool, or the name of what else was asked for.
+    pub tool_name: Option<String>,
+    /// What was done: `blocked`, `warning`, `redacted` or `stripped`.
+    pub status: &'static str,
+    /// The step that decided.
+    pub stage: &'static str,
+    /// The setting it decided by.
+    pub mode: &'static str,
+    /// The guard that was broken.
+    pub guard: Option<&'static str>,
+    /// Where, by names the schema knows.
+    pub path: Option<String>,
+    /// The keyword of the schema.
+    pub keyword: Option<String>,
+    /// The schema.
+    pub schema_hash: Option<Digest>,
+    /// What was found.
+    pub findings: Vec<FindingNote>,
+    /// What was taken out: classes and counts, in the order of their names.
+    pub stripped: Vec<(&'static str, u64)>,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// A finding, without the text that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FindingNote {
+    /// Its category.
+    pub category: String,
+    /// The rule.
+    pub rule: String,
+    /// Where, by known names.
+    pub place: String,
+    /// How many bytes.
+    pub length: u64,
 }
 
 /// An attempt of a server's process to reach something, or several alike.
@@ -106,6 +156,7 @@ impl Event {
         match self {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
+            Self::Screening(decision) => decision.receipt_id,
         }
     }
 }

@@ -25,7 +25,7 @@ pub use ending::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
     TokenSource, Verdict,
 };
-pub use event::{EgressAttempt, EgressCall, Event, Note};
+pub use event::{EgressAttempt, EgressCall, Event, FindingNote, Note, ScreeningDecision};
 pub use open::{OpenError, Opened, stored_origin};
 pub use receipt::{EventReceipt, IntentReceipt, Receipt};
 pub use segment::{LedgerReader, Lines, Position, Span};

@@ -10,8 +10,9 @@ use vocabulary::{Digest, Principal, ReasonCode, Walls};
 
 use crate::append::Final;
 use crate::ending::{Arrival, CredentialFacts, Ending, Intent, MessageFacts, Status, Verdict};
-use crate::event::{EgressAttempt, Event, Note};
+use crate::event::Event;
 
+mod events;
 mod line;
 
 pub(crate) use line::{HASH_MEMBER_PREFIX, write_text};
@@ -237,56 +238,11 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
 /// Appends an event's line, newline included, to `out`; gives back its hash.
 pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> Digest {
     match event {
-        Event::Admin(note) => write_note(out, "admin", note, seal),
-        Event::Inventory(note) => write_note(out, "inventory", note, seal),
-        Event::Egress(attempt) => write_egress(out, attempt, seal),
+        Event::Admin(note) => events::write_note(out, "admin", note, seal),
+        Event::Inventory(note) => events::write_note(out, "inventory", note, seal),
+        Event::Egress(attempt) => events::write_egress(out, attempt, seal),
+        Event::Screening(decision) => events::write_screening(out, decision, seal),
     }
-}
-
-fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Seal<'_>) -> Digest {
-    let start = out.len();
-    let mut line = Line(out);
-    let call = attempt.call();
-    // Where it is certain there is nothing to choose from.
-    let candidates = if call.is_some() { &[] } else { attempt.open.as_slice() };
-    line.raw(r#"{"candidates":["#);
-    for (index, candidate) in candidates.iter().enumerate() {
-        line.raw(if index > 0 { "," } else { "" });
-        line.receipt_id(Some(candidate.receipt_id));
-    }
-    line.raw(r#"],"count":"#);
-    line.number(Some(attempt.count));
-    line.raw(r#","dst":{"host":"#);
-    line.text(Some(&attempt.host));
-    line.raw(r#","port":"#);
-    line.number(Some(u64::from(attempt.port)));
-    line.raw(r#"},"event":"#);
-    line.text(Some(attempt.event));
-    line.raw(r#","instance":"#);
-    line.text(Some(&attempt.instance));
-    line.raw(r#","log":"#);
-    line.bytes(seal.log);
-    line.raw(r#","prev_hash":"#);
-    line.digest(Some(seal.prev));
-    line.raw(r#","reason":"#);
-    line.text(Some(attempt.reason));
-    line.raw(r#","receipt_id":"#);
-    line.receipt_id(call.map(|call| call.receipt_id));
-    let gap = line.gap();
-    line.raw(r#","result":"#);
-    line.text(Some(attempt.result));
-    line.raw(r#","seq":"#);
-    line.number(Some(seal.seq));
-    line.raw(r#","server_id":"#);
-    line.text(Some(&attempt.server_id));
-    line.raw(r#","session":"#);
-    line.digest(call.and_then(|call| call.session.as_ref()));
-    line.raw(r#","tool_name":"#);
-    line.text(call.and_then(|call| call.tool_name.as_deref()));
-    line.raw(r#","ts":"#);
-    line.quoted(seal.ts);
-    line.raw(r#","type":"egress","v":1}"#);
-    fill(out, start, gap)
 }
 
 /// What stands around the server's process; a server that is elsewhere is not confined by us.
@@ -307,36 +263,6 @@ fn write_sandbox(line: &mut Line<'_>, walls: Option<&Walls>) {
     line.raw(r#","tier":"#);
     line.text(Some(walls.tier));
     line.raw("}");
-}
-
-fn write_note(out: &mut Vec<u8>, kind: &str, note: &Note, seal: &Seal<'_>) -> Digest {
-    let start = out.len();
-    let mut line = Line(out);
-    line.raw(r#"{"action":"#);
-    line.text(Some(&note.action));
-    line.raw(r#","actor":"#);
-    line.text(Some(&note.actor));
-    line.raw(r#","log":"#);
-    line.bytes(seal.log);
-    line.raw(r#","message":"#);
-    line.text(Some(&note.message));
-    line.raw(r#","prev_hash":"#);
-    line.digest(Some(seal.prev));
-    line.raw(r#","receipt_id":"#);
-    line.receipt_id(note.receipt_id);
-    let gap = line.gap();
-    line.raw(r#","result":"#);
-    line.quoted(note.result.as_str().as_bytes());
-    line.raw(r#","seq":"#);
-    line.number(Some(seal.seq));
-    line.raw(r#","subject":"#);
-    line.text(note.subject.as_deref());
-    line.raw(r#","ts":"#);
-    line.quoted(seal.ts);
-    line.raw(r#","type":"#);
-    line.quoted(kind.as_bytes());
-    line.raw(r#","v":1}"#);
-    fill(out, start, gap)
 }
 
 fn write_decision(line: &mut Line<'_>, decision: &Decision<'_>) {

@@ -60,6 +60,9 @@ struct Record<'a> {
     tool_name: Option<Text<'a>>,
     #[serde(borrow)]
     session: Option<Text<'a>>,
+    // Of decisions of the chokepoint:
+    #[serde(borrow)]
+    status: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +106,7 @@ impl<'a> Facts<'a> {
                 let (server, tool) = subject(text(record.subject));
                 (server, tool, None)
             }
-            ("egress", _) => (text(record.server_id), text(record.tool_name), text(record.session)),
+            ("egress" | "policy_decision", _) => (text(record.server_id), text(record.tool_name), text(record.session)),
             _ => (None, None, None),
         };
         let (sub, run) = record
@@ -130,6 +133,9 @@ impl<'a> Facts<'a> {
 }
 
 fn status(record: &Record<'_>) -> Option<Status> {
+    if let Some(done) = &record.status {
+        return Status::parse(&done.0);
+    }
     let decided = record.decision.as_ref().and_then(|decision| decision.result.as_ref());
     let status = record.outcome.as_ref().and_then(|outcome| outcome.status.as_ref());
     let result = decided.or(record.result.as_ref())?;
