@@ -227,15 +227,10 @@ impl Rest {
 
 /// For each subschema whether it, or anything it leads to, declares a member.
 fn contributing(graph: &Graph<'_>) -> Vec<bool> {
-    let mut backwards: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes.len()];
+    let backwards = graph.backwards();
     let mut result = vec![false; graph.nodes.len()];
     let mut stack = Vec::new();
     for (id, node) in graph.nodes.iter().enumerate() {
-        for next in node.in_place().chain(node.children()) {
-            if let Some(into) = backwards.get_mut(next) {
-                into.push(id);
-            }
-        }
         let rest = [Rest::of(graph, node.additional), Rest::of(graph, node.unevaluated)];
         if !node.properties.is_empty() || !node.patterns.is_empty() || rest.iter().any(|rest| *rest != Rest::Closed) {
             stack.push(id);

@@ -82,6 +82,19 @@ impl<'a> Graph<'a> {
         &self.nodes[id]
     }
 
+    /// For each subschema those that lead to it, in place or through a part of the value.
+    pub(crate) fn backwards(&self) -> Vec<Vec<NodeId>> {
+        let mut backwards: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate() {
+            for next in node.in_place().chain(node.children()) {
+                if let Some(into) = backwards.get_mut(next) {
+                    into.push(id);
+                }
+            }
+        }
+        backwards
+    }
+
     /// The pointer to the subschema `id`, its last steps only where it is long.
     pub(crate) fn pointer(&self, id: NodeId) -> String {
         let mut segments = Vec::new();

@@ -249,3 +249,6 @@ fn equals(value: &Value<'_>, expected: &serde_json::Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,9 @@ use vocabulary::json::Value;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violations {
     items: Vec<String>,
+    /// Of the first item.
+    path: String,
+    keyword: Option<String>,
     unknown_fields: bool,
 }
 
@@ -28,9 +31,29 @@ impl Violations {
         &self.items
     }
 
+    /// Where the first of them was met: a pointer of names the schema knows, `/` for the whole value.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The keyword that the first of them is about, where it is about one.
+    #[must_use]
+    pub fn keyword(&self) -> Option<&str> {
+        self.keyword.as_deref()
+    }
+
     pub(crate) fn of_one(text: &str) -> Self {
+        let mut violations = Self::none();
+        violations.items.push(cut(text));
+        violations
+    }
+
+    fn none() -> Self {
         Self {
-            items: vec![cut(text)],
+            items: Vec::new(),
+            path: "/".to_owned(),
+            keyword: None,
             unknown_fields: false,
         }
     }
@@ -78,15 +101,11 @@ pub(crate) struct Printer<'s, 'v> {
 
 impl<'s, 'v> Printer<'s, 'v> {
     pub(crate) fn new(known: &'s HashSet<Box<str>>, root: &'v Value<'v>) -> Self {
-        let violations = Violations {
-            items: Vec::new(),
-            unknown_fields: false,
-        };
         Self {
             known,
             root,
             strangers: Vec::new(),
-            violations,
+            violations: Violations::none(),
         }
     }
 
@@ -97,23 +116,39 @@ impl<'s, 'v> Printer<'s, 'v> {
         self.violations
     }
 
+    /// Whether there is no room for a further reason.
+    pub(crate) fn is_full(&self) -> bool {
+        self.violations.items.len() >= MAX_ITEMS
+    }
+
     /// Adds a member that nothing declares.
     pub(crate) fn unknown(&mut self, unknown: &Unknown<'v>) {
         let path = self.pointer(&unknown.path);
-        self.unknown_at(&path, unknown.name, &unknown.allowed);
+        let head = format!("{path}: unknown field {}", self.stranger(unknown.name));
+        let allowed = if unknown.allowed.is_empty() {
+            String::new()
+        } else {
+            format!(": one of {}", list(&unknown.allowed))
+        };
+        self.violations.unknown_fields = true;
+        self.push(&path, None, head + &allowed);
     }
 
     /// Adds what the library found; `prefix` segments of its paths are ours, not the value's.
     pub(crate) fn error(&mut self, error: &ValidationError<'_>, prefix: usize) {
+        if self.is_full() {
+            return;
+        }
         let places = self.places(error.instance_path().as_str(), prefix);
         let path = self.pointer(&places);
         let kind = error.kind();
         if let ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } = kind
         {
-            for name in unexpected {
+            // A library's list of names has no end; what is not said needs no looking up.
+            for name in unexpected.iter().take(MAX_ITEMS) {
                 if let Some(name) = self.name_at(&places, name) {
-                    self.unknown_at(&path, name, &[]);
+                    self.unexpected(&path, kind.keyword(), name);
                 }
             }
         } else if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } = kind {
@@ -121,35 +156,39 @@ impl<'s, 'v> Printer<'s, 'v> {
                 Some(branch) => branch.iter().for_each(|error| self.error(error, prefix)),
                 None => self.add(&path, kind.keyword(), "none of the allowed forms fits"),
             }
+        } else if let ValidationErrorKind::FalseSchema = kind {
+            self.add(&path, keyword_of_false(error), &requirement(kind));
         } else {
             self.add(&path, kind.keyword(), &requirement(kind));
         }
     }
 
-    fn unknown_at(&mut self, path: &str, name: &'v str, allowed: &[String]) {
+    /// Adds a member that the schema itself refuses, unless our own walk, which knows what is allowed
+    /// instead, has named it before.
+    fn unexpected(&mut self, path: &str, keyword: &str, name: &'v str) {
         self.violations.unknown_fields = true;
-        let head = format!("{path}: unknown field {}", self.stranger(name));
-        // Our own walk comes before the library's and knows what is allowed instead.
+        let stranger = self.stranger(name);
+        let head = format!("{path}: unknown field {stranger}");
         if !self.violations.items.iter().any(|item| item.starts_with(&head)) {
-            let allowed = if allowed.is_empty() {
-                String::new()
-            } else {
-                format!(": one of {}", list(allowed))
-            };
-            self.push(head + &allowed);
+            self.add(path, keyword, &format!("unknown field {stranger}"));
         }
     }
 
     fn add(&mut self, path: &str, keyword: &str, requirement: &str) {
-        match requirement {
-            "" => self.push(format!("{path}: {keyword}")),
-            _ => self.push(format!("{path}: {keyword}: {requirement}")),
-        }
+        let item = match requirement {
+            "" => format!("{path}: {keyword}"),
+            _ => format!("{path}: {keyword}: {requirement}"),
+        };
+        self.push(path, Some(keyword), item);
     }
 
-    fn push(&mut self, item: String) {
+    fn push(&mut self, path: &str, keyword: Option<&str>, item: String) {
         let item = cut(&item);
-        if self.violations.items.len() < MAX_ITEMS && !self.violations.items.contains(&item) {
+        if self.violations.items.is_empty() {
+            self.violations.path = cut(path);
+            self.violations.keyword = keyword.map(str::to_owned);
+        }
+        if !self.is_full() && !self.violations.items.contains(&item) {
             self.violations.items.push(item);
         }
     }
@@ -241,6 +280,28 @@ fn closest<'e>(branches: &'e [Vec<ValidationError<'static>>], path: &str) -> Opt
     (!branch.is_empty() && !branch.iter().any(|error| is_other_form(&error))).then_some(branch)
 }
 
+/// The keyword that holds the `false` which a value met.
+fn keyword_of_false(error: &ValidationError<'_>) -> &'static str {
+    const HOLDERS: [&str; 12] = [
+        "additionalProperties",
+        "unevaluatedProperties",
+        "properties",
+        "patternProperties",
+        "propertyNames",
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "unevaluatedItems",
+        "dependentSchemas",
+        "then",
+        "else",
+    ];
+    let way = error.schema_path().as_str().rsplit('/');
+    way.filter_map(|step| HOLDERS.into_iter().find(|holder| *holder == step))
+        .next()
+        .unwrap_or("false")
+}
+
 /// What the schema asks for, in its own words.
 fn requirement(kind: &ValidationErrorKind) -> String {
     use ValidationErrorKind as Kind;
@@ -311,8 +372,15 @@ fn list(names: &[String]) -> String {
     text
 }
 
-/// The first 200 bytes, cut where a character ends.
+/// The first 200 bytes, cut where a character ends. The words are the schema's, which a server wrote, so
+/// what would steer a terminal is made visible.
 fn cut(item: &str) -> String {
+    let steers = |character: char| {
+        character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if item.contains(steers) {
+        return cut(&item.replace(steers, "\u{fffd}"));
+    }
     if item.len() <= MAX_ITEM_BYTES {
         return item.to_owned();
     }

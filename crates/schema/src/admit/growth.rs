@@ -147,14 +147,7 @@ pub(super) fn evaluations_without_recursion(graph: &Graph<'_>, order: &[NodeId])
 
 /// A number for each subschema, equal for those that lead to one another (Kosaraju's algorithm).
 fn circles(graph: &Graph<'_>) -> Vec<usize> {
-    let mut backwards: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes.len()];
-    for (id, node) in graph.nodes.iter().enumerate() {
-        for next in node.in_place().chain(node.children()) {
-            if let Some(into) = backwards.get_mut(next) {
-                into.push(id);
-            }
-        }
-    }
+    let backwards = graph.backwards();
     let forwards = |id: NodeId| {
         let node = graph.node(id);
         node.in_place().chain(node.children()).collect::<Vec<_>>()

@@ -20,7 +20,19 @@ pub(super) struct Emission<'g, 'a> {
     /// Patterns of member names that can be asked about.
     patterns: Vec<&'a str>,
     /// Patterns the engine cannot run.
-    pub(super) unusable: HashSet<&'a str>,
+    unusable: HashSet<&'a str>,
+    /// Subschemas that take more values than they should because of those, and whose users must know.
+    loose: HashSet<NodeId>,
+}
+
+/// What happens to the keywords around a pattern that is not checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unchecked {
+    /// They stay: where one turns on what the pattern would have said, values may be refused for it.
+    LeaveTheRest,
+    /// Those that would refuse values for it (`not`, `if`, `oneOf`, `additionalProperties` and their
+    /// kin around it) are left out too: nothing is refused that the whole schema would take.
+    LeaveOutDependents,
 }
 
 impl<'g, 'a> Emission<'g, 'a> {
@@ -34,7 +46,22 @@ impl<'g, 'a> Emission<'g, 'a> {
             kept,
             patterns,
             unusable: HashSet::new(),
+            loose: HashSet::new(),
         }
+    }
+
+    /// From here on `unusable` patterns are not checked.
+    pub(super) fn leave_out(&mut self, unusable: HashSet<&'a str>, unchecked: Unchecked) {
+        self.loose = match unchecked {
+            Unchecked::LeaveTheRest => HashSet::new(),
+            Unchecked::LeaveOutDependents => reaching(self.graph, |node| has_unusable(node, &unusable)),
+        };
+        self.unusable = unusable;
+    }
+
+    /// The patterns that are not checked.
+    pub(super) fn into_unusable(self) -> HashSet<&'a str> {
+        self.unusable
     }
 
     /// An object schema whose members are the questions: `{"n0": value}` fits it exactly if `value` fits
@@ -107,14 +134,25 @@ impl<'g, 'a> Emission<'g, 'a> {
         let mut body = Map::new();
         for (keyword, value) in &node.assertions {
             let unusable = *keyword == "pattern" && value.as_str().is_some_and(|text| self.unusable.contains(text));
-            if !unusable {
+            let counts_loosely = *keyword == "maxContains" && node.contains.is_some_and(|id| self.loose.contains(&id));
+            if !unusable && !counts_loosely {
                 body.insert((*keyword).to_owned(), copied(value));
             }
         }
         self.in_place(node, &mut body);
         self.members(node, &mut body);
         self.elements(node, &mut body);
+        if self.loose.contains(&id) {
+            // What was evaluated is no longer known.
+            body.remove("unevaluatedProperties");
+            body.remove("unevaluatedItems");
+        }
         body.into()
+    }
+
+    /// A subschema that takes exactly the values it should.
+    fn firm(&self, id: Option<NodeId>) -> Option<NodeId> {
+        id.filter(|id| !self.loose.contains(id))
     }
 
     fn in_place(&self, node: &Node<'a>, body: &mut Map<String, Json>) {
@@ -125,20 +163,26 @@ impl<'g, 'a> Emission<'g, 'a> {
         }
         all_of.extend(references);
         let list = |ids: &[NodeId]| ids.iter().map(|id| self.schema(*id)).collect::<Vec<_>>();
-        for (keyword, schemas) in [
-            ("allOf", all_of),
-            ("anyOf", list(&node.any_of)),
-            ("oneOf", list(&node.one_of)),
-        ] {
+        let one_of = list(&node.one_of);
+        let (one_of, at_least_one) = if node.one_of.iter().any(|id| self.loose.contains(id)) {
+            (Vec::new(), one_of)
+        } else {
+            (one_of, Vec::new())
+        };
+        if !at_least_one.is_empty() {
+            all_of.push(json!({ "anyOf": at_least_one }));
+        }
+        for (keyword, schemas) in [("allOf", all_of), ("anyOf", list(&node.any_of)), ("oneOf", one_of)] {
             if !schemas.is_empty() {
                 body.insert(keyword.to_owned(), schemas.into());
             }
         }
+        let condition = self.firm(node.condition);
         let single = [
-            ("not", node.not),
-            ("if", node.condition),
-            ("then", node.then),
-            ("else", node.otherwise),
+            ("not", self.firm(node.not)),
+            ("if", condition),
+            ("then", condition.and(node.then)),
+            ("else", condition.and(node.otherwise)),
         ];
         self.insert(&single, body);
         let has_own_keyword = self.graph.dialect >= Dialect::Draft201909;
@@ -182,8 +226,10 @@ impl<'g, 'a> Emission<'g, 'a> {
                 body.insert(keyword.to_owned(), schemas.into());
             }
         }
+        let rest_is_known =
+            self.loose.is_empty() || !node.patterns.iter().any(|(text, _)| self.unusable.contains(text));
         let single = [
-            ("additionalProperties", node.additional),
+            ("additionalProperties", node.additional.filter(|_| rest_is_known)),
             ("unevaluatedProperties", node.unevaluated),
             ("propertyNames", node.names),
         ];
@@ -216,6 +262,26 @@ impl<'g, 'a> Emission<'g, 'a> {
             }
         }
     }
+}
+
+fn has_unusable(node: &Node<'_>, unusable: &HashSet<&str>) -> bool {
+    let of_value = |(keyword, value): &(&str, &Value<'_>)| {
+        *keyword == "pattern" && value.as_str().is_some_and(|text| unusable.contains(text))
+    };
+    node.assertions.iter().any(of_value) || node.patterns.iter().any(|(text, _)| unusable.contains(text))
+}
+
+/// The subschemas for which `starts` holds, and all that lead to one of them.
+fn reaching(graph: &Graph<'_>, starts: impl Fn(&Node<'_>) -> bool) -> HashSet<NodeId> {
+    let backwards = graph.backwards();
+    let mut reaching = HashSet::new();
+    let mut stack: Vec<NodeId> = (0..graph.nodes.len()).filter(|id| starts(graph.node(*id))).collect();
+    while let Some(id) = stack.pop() {
+        if reaching.insert(id) {
+            stack.extend(backwards.get(id).into_iter().flatten());
+        }
+    }
+    reaching
 }
 
 /// A value of the schema in the library's own terms.

@@ -1,0 +1,65 @@
+//! The schema of a tool's arguments: objects are closed, so that nothing undeclared leaves.
+
+use vocabulary::json::Value;
+
+use crate::admit::{self, SchemaFault};
+use crate::closed::{Branches, Closed, Subject};
+use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
+use crate::violation::{self, Violations};
+
+/// A compiled input schema.
+pub struct ArgumentSchema {
+    compiled: Compiled,
+    closed: Option<Closed>,
+}
+
+impl ArgumentSchema {
+    /// Admits and compiles the schema document `raw`.
+    ///
+    /// # Errors
+    /// When it is not a schema, or one that could cost more than the limits allow.
+    pub fn compile(raw: &[u8], fields: Fields) -> Result<Self, SchemaFault> {
+        let document = admit::read(raw)?;
+        let Compilation { compiled, closed, .. } =
+            compile::compile(admit::admit(&document)?, fields, Unchecked::LeaveTheRest)?;
+        Ok(Self { compiled, closed })
+    }
+
+    /// Judges `value`.
+    ///
+    /// # Errors
+    /// What is wrong with it, without quoting it.
+    pub fn check(&self, value: &Value<'_>) -> Result<(), Violations> {
+        let size = self.compiled.measure(value)?;
+        let fits = self.compiled.fits(value);
+        let branches = if fits { Branches::Fitting } else { Branches::All };
+        let ask = |probe: &str, subject: Subject<'_>| self.compiled.answers(probe, subject);
+        let unknown = match &self.closed {
+            Some(closed) => closed.unknown(value, branches, violation::MAX_ITEMS, &ask),
+            None => Vec::new(),
+        };
+        if fits && unknown.is_empty() {
+            return Ok(());
+        }
+        let mut printer = self.compiled.printer(value);
+        unknown.iter().for_each(|unknown| printer.unknown(unknown));
+        if !fits {
+            self.compiled.explain(value, size, &mut printer);
+        }
+        Err(printer.finish())
+    }
+
+    /// Patterns that are not checked, since no linear-time engine can run them.
+    #[must_use]
+    pub fn dropped_patterns(&self) -> &[DroppedPattern] {
+        self.compiled.dropped_patterns()
+    }
+}
+
+impl std::fmt::Debug for ArgumentSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArgumentSchema")
+            .field("dropped", &self.dropped_patterns())
+            .finish_non_exhaustive()
+    }
+}

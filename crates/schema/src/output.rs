@@ -1,0 +1,96 @@
+//! The schema of a tool's structured output: judged as it stands. Objects stay as open as the schema
+//! leaves them, and a value is never called wrong because of a pattern we cannot run.
+
+mod vacuous;
+
+use vocabulary::Digest;
+use vocabulary::json::Value;
+
+use crate::admit::{self, SchemaFault};
+use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
+use crate::violation::Violations;
+
+/// A compiled output schema.
+pub struct OutputSchema {
+    compiled: Compiled,
+    hash: Digest,
+    says: Says,
+}
+
+/// Whether a schema can find anything wrong at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Says {
+    Nothing,
+    Something,
+}
+
+impl OutputSchema {
+    /// Admits and compiles the schema document `raw`.
+    ///
+    /// # Errors
+    /// When it is not a schema, or one that could cost more than the limits allow.
+    pub fn compile(raw: &[u8]) -> Result<Self, SchemaFault> {
+        let document = admit::read(raw)?;
+        let Compilation {
+            compiled,
+            graph,
+            unusable,
+            ..
+        } = compile::compile(admit::admit(&document)?, Fields::Open, Unchecked::LeaveOutDependents)?;
+        let says = if vacuous::is_vacuous(&graph, &unusable) {
+            Says::Nothing
+        } else {
+            Says::Something
+        };
+        Ok(Self {
+            compiled,
+            hash: Digest::of(raw),
+            says,
+        })
+    }
+
+    /// Judges `value`, which may be of any type.
+    ///
+    /// # Errors
+    /// What is wrong with it, without quoting it.
+    pub fn check(&self, value: &Value<'_>) -> Result<(), Violations> {
+        if self.says == Says::Nothing {
+            return Ok(());
+        }
+        let size = self.compiled.measure(value)?;
+        if self.compiled.fits(value) {
+            return Ok(());
+        }
+        let mut printer = self.compiled.printer(value);
+        self.compiled.explain(value, size, &mut printer);
+        Err(printer.finish())
+    }
+
+    /// Whether it accepts everything: `{}`, `true`, or no constraint that a value could reach.
+    #[must_use]
+    pub fn is_vacuous(&self) -> bool {
+        self.says == Says::Nothing
+    }
+
+    /// The digest of the document as it came.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// Patterns that are not checked, since no linear-time engine can run them.
+    #[must_use]
+    pub fn dropped_patterns(&self) -> &[DroppedPattern] {
+        self.compiled.dropped_patterns()
+    }
+}
+
+impl std::fmt::Debug for OutputSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutputSchema")
+            .field("hash", &self.hash)
+            .field("says", &self.says)
+            .field("dropped", &self.dropped_patterns())
+            .finish_non_exhaustive()
+    }
+}
