@@ -1,6 +1,7 @@
 //! The chokepoint: everything a server sends becomes a [`ScreenedResult`] here, or is withheld.
 
 mod guard;
+pub mod validate;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;
