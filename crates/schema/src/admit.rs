@@ -72,6 +72,8 @@ pub(crate) fn read(raw: &[u8]) -> Result<Value<'_>, SchemaFault> {
 pub(crate) struct Admitted<'a> {
     pub(crate) graph: Graph<'a>,
     pub(crate) growth: Growth,
+    /// Steps that judging one value on the worst way down can take.
+    pub(crate) steps: u64,
 }
 
 /// Counts what `document` can cost and refuses it where that is too much.
@@ -85,5 +87,6 @@ pub(crate) fn admit<'a>(document: &'a Value<'a>) -> Result<Admitted<'a>, SchemaF
     if growth.nesting(1) > Growth::MAX_NESTING {
         return Err(SchemaFault::TooDeepThroughReferences);
     }
-    Ok(Admitted { graph, growth })
+    let steps = growth::steps_without_recursion(&graph, &order);
+    Ok(Admitted { graph, growth, steps })
 }

@@ -4,6 +4,7 @@ mod emit;
 mod patterns;
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use vocabulary::json::Value;
@@ -43,6 +44,7 @@ pub(crate) struct Compiled {
     validator: Validator<Tree>,
     root: Box<str>,
     growth: Growth,
+    steps: u64,
     known: HashSet<Box<str>>,
     dropped: Vec<DroppedPattern>,
 }
@@ -73,7 +75,7 @@ pub(crate) fn compile(
     fields: Fields,
     unchecked: Unchecked,
 ) -> Result<Compilation<'_>, SchemaFault> {
-    let Admitted { graph, growth } = admitted;
+    let Admitted { graph, growth, steps } = admitted;
     let patterns = Patterns::of(&graph)?;
     let probed = match fields {
         Fields::Closed => Closed::probed(&graph),
@@ -101,6 +103,7 @@ pub(crate) fn compile(
         validator,
         root: probe_name(graph.root),
         growth,
+        steps,
         known,
         dropped: emission.dropped(),
     };
@@ -114,11 +117,14 @@ pub(crate) fn compile(
 }
 
 impl Compiled {
-    /// Measures `value`, and refuses one that this schema would recurse too deep for.
+    /// Measures `value`, and refuses one that this schema would recurse too deep or work too long for.
     pub(crate) fn measure(&self, value: &Value<'_>) -> Result<Size, Violations> {
         let size = measure(value);
         if self.growth.nesting(size.depth) > Growth::MAX_NESTING {
             return Err(Violations::of_one("/: nested too deep for this schema"));
+        }
+        if self.steps.saturating_mul(size.count) > MAX_STEPS {
+            return Err(Violations::of_one("/: too large for this schema"));
         }
         Ok(size)
     }
@@ -179,8 +185,22 @@ fn build(document: &serde_json::Value, dialect: Dialect, patterns: &Patterns<'_>
         .with_draft(dialect.draft())
         .offline()
         .with_pattern_options(patterns.engine())
+        .with_format("regex", is_regex)
         .build(document)
         .ok()
+}
+
+/// Whether `text` is a pattern, as the library sees it. It compares every group name with every other,
+/// so a long text would keep it busy for minutes; none is looked at.
+fn is_regex(text: &str) -> bool {
+    static REGEX: LazyLock<Option<Validator>> = LazyLock::new(|| {
+        let options = jsonschema::options().should_validate_formats(true).offline();
+        options.build(&serde_json::json!({ "format": "regex" })).ok()
+    });
+    text.len() > MAX_REGEX_BYTES
+        || REGEX
+            .as_ref()
+            .is_some_and(|regex| regex.is_valid(&serde_json::Value::from(text)))
 }
 
 fn measure(value: &Value<'_>) -> Size {
@@ -202,3 +222,8 @@ fn measure(value: &Value<'_>) -> Size {
 /// remembered for, so a schema that branches at every level of a deep value could make it take for ever.
 const MAX_EXPLAINED: u64 = 2_000_000;
 const MAX_EXPLAINED_IN_FULL: u64 = 1_000;
+
+/// A few seconds at worst. What people write and servers send stays under a tenth of it: five megabytes
+/// of numbers may take fifty evaluations each.
+const MAX_STEPS: u64 = 1_000_000_000;
+const MAX_REGEX_BYTES: usize = 1 << 10;

@@ -191,6 +191,9 @@ impl<'a> Array<'a, Tree> for &'a [Value<'a>] {
 
     /// Equal values have one canonical form, so sorting those finds equals without comparing all pairs.
     fn is_unique(&self) -> bool {
+        if self.len() < 2 {
+            return true;
+        }
         let mut forms: Vec<Vec<u8>> = Vec::with_capacity(self.len());
         for element in *self {
             let mut form = Vec::new();

@@ -397,6 +397,40 @@ fn a_hundred_thousand_strange_names_are_told_as_a_few() {
 }
 
 #[test]
+fn a_value_that_would_keep_the_schema_busy_for_minutes_is_not_judged() {
+    let names: Vec<String> = (0..20_000).map(|number| format!("n{number:05}")).collect();
+    let members: Vec<String> = (0..100_000).map(|number| format!("\"m{number:05}\":1")).collect();
+    let object = format!("{{{}}}", members.join(","));
+    let numbers = format!("[{}7]", "7,".repeat(500_000));
+    let options: Vec<usize> = (100..40_000).collect();
+    let consts: Vec<Json> = (100..5_000).map(|number| json!({ "const": number })).collect();
+    for (schema, value) in [
+        (json!({ "required": names }), &object),
+        (json!({"items": {"enum": options}}), &numbers),
+        (json!({"items": {"anyOf": consts}}), &numbers),
+    ] {
+        let violations = judge(&compiled(&schema), value).unwrap_err();
+        assert_eq!(violations.to_string(), "/: too large for this schema");
+    }
+    // The twins: an ordinary schema and just as much to judge.
+    let states: Vec<usize> = (0..200).collect();
+    assert_eq!(judge(&compiled(&json!({"items": {"enum": states}})), &numbers), Ok(()));
+    let few = json!({"required": ["m00000"], "additionalProperties": {"type": "integer"}});
+    assert_eq!(judge(&compiled(&few), &object), Ok(()));
+}
+
+#[test]
+fn a_long_text_is_not_asked_whether_it_is_a_pattern() {
+    let schema = compiled(&json!({"$schema": DIALECTS[2], "format": "regex"}));
+    assert_eq!(judge(&schema, r#""^[a-z]+(?!x)$""#), Ok(()));
+    let violations = judge(&schema, r#""^(hunter2""#).unwrap_err();
+    assert_eq!(violations.to_string(), "/: format: must be a regex");
+    // The library would take minutes over this one.
+    let groups: String = (0..200_000).map(|number| format!("(?<a{number}>)")).collect();
+    assert_eq!(judge(&schema, &format!("\"{groups}\"")), Ok(()));
+}
+
+#[test]
 fn a_verdict_is_the_same_every_time() {
     // R238
     let schema = compiled(&json!({"properties": {"a": {"type": "integer"}, "b": {"maxItems": 1}}, "required": ["c"]}));
