@@ -181,7 +181,6 @@ impl<'a> Question<'a> {
             Structured::Absent => return self.missing(),
             Structured::Unreadable => return Some(Found::Unreadable),
             Structured::Twice => return Some(Found::NamedTwice),
-            Structured::TooDeep => return Some(Found::TooDeep(self.rules.max_depth)),
             Structured::Once { raw, depth } => (*raw, *depth),
         };
         let schema = match self.against {

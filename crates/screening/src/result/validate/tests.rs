@@ -6,6 +6,7 @@ mod speed;
 
 use std::cell::Cell;
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -611,6 +612,29 @@ fn an_edit_that_breaks_the_schema_withholds_in_every_mode_that_validates() {
     );
 }
 
+fn depth_of(value: &serde_json::Value) -> usize {
+    let below = match value {
+        serde_json::Value::Array(elements) => elements.iter().map(depth_of).max(),
+        serde_json::Value::Object(members) => members.values().map(depth_of).max(),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => None,
+    };
+    below.unwrap_or_default() + 1
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..99), json in "[\\[\\]{}:,\"\\\\a0-9 ]{0,40}") {
+        let schema = schema("{\"type\":\"object\"}");
+        let framed = format!("{{\"structuredContent\":{json}}}");
+        for bytes in [bytes, json.into_bytes(), framed.into_bytes()] {
+            let _ = validate(&bytes.into(), false, Declared::Schema(&schema), &rules(Mode::Strict));
+        }
+    }
+}
+
 const SEED: u64 = 0x5eed_0056;
 
 // R037, R048
@@ -649,6 +673,10 @@ fn ten_thousand_conforming_results_conform() {
         for _ in 0..100 {
             let good = shape.good(&mut random);
             let good = result(&random.spelled(&good));
+            let Structured::Once { raw, depth } = locate::in_bytes(&good) else {
+                panic!("not found");
+            };
+            assert_eq!(depth, depth_of(&serde_json::from_slice(raw).unwrap()));
             let (copy, place) = (good.to_vec(), good.as_ptr());
             let verdict = validate(&good, false, Declared::Schema(&schema), &rules(Mode::Strict));
             assert_eq!(
