@@ -1,7 +1,13 @@
 //! The chokepoint: everything a server sends becomes a [`ScreenedResult`] here, or is withheld.
 
+pub mod edit;
 mod guard;
+pub mod redact;
+pub mod spotlight;
+pub mod strip;
+pub mod truncate;
 pub mod validate;
+pub mod walk;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;

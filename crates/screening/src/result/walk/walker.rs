@@ -1,0 +1,350 @@
+//! The pass itself: a stack of open containers, and for each value the role that its place gives it.
+
+use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
+
+use super::role::{Name, Role, kind, mime, of_element, of_member, place};
+use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, SHORTEST_NUMBER, Walked};
+
+pub(super) fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
+    if u32::try_from(raw.len()).is_err() {
+        return Err(SpanFault::Grammar);
+    }
+    std::str::from_utf8(raw).map_err(|_| SpanFault::Grammar)?;
+    let mut walker = Walker {
+        raw,
+        message,
+        scanner: Scanner::new(raw, DEEPEST),
+        open: Vec::new(),
+        walked: Walked::default(),
+    };
+    let mut next = Next {
+        role: Role::Top,
+        name: None,
+    };
+    loop {
+        if let Some(first) = walker.begin(next)? {
+            next = first;
+            continue;
+        }
+        match walker.end()? {
+            Some(follows) => next = follows,
+            None => break,
+        }
+    }
+    walker.scanner.finish()?;
+    Ok(walker.walked)
+}
+
+struct Walker<'a> {
+    raw: &'a [u8],
+    message: Message,
+    scanner: Scanner<'a>,
+    open: Vec<Frame>,
+    walked: Walked,
+}
+
+/// A value that is about to be read.
+#[derive(Clone, Copy)]
+struct Next {
+    role: Role,
+    /// The name of the member it belongs to.
+    name: Option<NameStart>,
+}
+
+/// A container whose end has not been met.
+struct Frame {
+    role: Role,
+    shape: Shape,
+    /// The member that the container belongs to.
+    name: Option<NameStart>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Array,
+    Object(Members),
+}
+
+/// What is remembered of an object's members.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Members {
+    /// The comma before the current one.
+    comma: usize,
+    /// Where the current one begins.
+    start: usize,
+    /// The current one is forged.
+    forged: bool,
+    /// One before it stays.
+    stays: bool,
+}
+
+impl Walker<'_> {
+    /// Takes a scalar or an empty container, or opens one and tells what comes first in it.
+    fn begin(&mut self, next: Next) -> Result<Option<Next>, SpanFault> {
+        match self.scanner.peek() {
+            Some(b'{') => self.open_object(next),
+            Some(b'[') => self.open_array(next),
+            Some(b'"') => {
+                let span = self.scanner.value(self.open.len())?;
+                self.string(next, span.start + 1..span.end - 1);
+                Ok(None)
+            }
+            Some(b'-' | b'0'..=b'9') => {
+                let span = self.scanner.value(self.open.len())?;
+                if span.len() >= SHORTEST_NUMBER {
+                    self.tell(next, Kind::Number, span);
+                }
+                Ok(None)
+            }
+            Some(_) | None => self.scanner.value(self.open.len()).map(|_| None),
+        }
+    }
+
+    fn open_object(&mut self, next: Next) -> Result<Option<Next>, SpanFault> {
+        self.scanner.enter(self.open.len())?;
+        let behind = self.scanner.position();
+        let role = match next.role {
+            Role::Content => self.open_block(behind - 1, BlockKind::Unknown),
+            Role::Contents => self.open_block(behind - 1, BlockKind::Contents),
+            Role::Top
+            | Role::TopMeta
+            | Role::Forged
+            | Role::Messages
+            | Role::Message
+            | Role::Block(_)
+            | Role::BlockType(_)
+            | Role::BlockMime(_)
+            | Role::Resource(_)
+            | Role::Within(_) => next.role,
+        };
+        let braces = Braces {
+            open: behind,
+            has_members: false,
+        };
+        match role {
+            Role::Top => self.walked.top = Some(braces),
+            Role::TopMeta => self.walked.metas.push(braces),
+            Role::Forged
+            | Role::Content
+            | Role::Contents
+            | Role::Messages
+            | Role::Message
+            | Role::Block(_)
+            | Role::BlockType(_)
+            | Role::BlockMime(_)
+            | Role::Resource(_)
+            | Role::Within(_) => {}
+        }
+        let mut frame = Frame {
+            role,
+            shape: Shape::Object(Members::default()),
+            name: next.name,
+        };
+        if self.scanner.take(b'}') {
+            self.close(&frame);
+            return Ok(None);
+        }
+        let first = self.member(&mut frame, behind)?;
+        self.open.push(frame);
+        Ok(Some(first))
+    }
+
+    fn open_array(&mut self, next: Next) -> Result<Option<Next>, SpanFault> {
+        if self.open.len() >= DEEPEST {
+            return Err(SpanFault::TooDeep);
+        }
+        self.scanner.expect(b'[')?;
+        if self.scanner.take(b']') {
+            return Ok(None);
+        }
+        self.open.push(Frame {
+            role: next.role,
+            shape: Shape::Array,
+            name: next.name,
+        });
+        Ok(Some(Next {
+            role: of_element(next.role, self.message),
+            name: next.name,
+        }))
+    }
+
+    /// A value has ended: closes what ends with it and tells what follows; `None` at the end of the message.
+    fn end(&mut self) -> Result<Option<Next>, SpanFault> {
+        while let Some(mut frame) = self.open.pop() {
+            let end = self.scanner.position();
+            let more = self.scanner.take(b',');
+            let behind = self.scanner.position();
+            match &mut frame.shape {
+                Shape::Array if more => {
+                    let next = Next {
+                        role: of_element(frame.role, self.message),
+                        name: frame.name,
+                    };
+                    self.open.push(frame);
+                    return Ok(Some(next));
+                }
+                Shape::Array => self.scanner.expect(b']')?,
+                Shape::Object(members) => {
+                    if members.forged {
+                        // With the comma before it, or with the one behind it if nothing before it stays.
+                        let range = match (members.stays, more) {
+                            (true, _) => members.comma..end,
+                            (false, true) => members.start..behind,
+                            (false, false) => members.start..end,
+                        };
+                        self.walked.forged.push(range);
+                    } else {
+                        members.stays = true;
+                    }
+                    if more {
+                        let next = self.member(&mut frame, behind)?;
+                        self.open.push(frame);
+                        return Ok(Some(next));
+                    }
+                    self.scanner.expect(b'}')?;
+                }
+            }
+            self.close(&frame);
+        }
+        Ok(None)
+    }
+
+    /// Takes a name; `behind` is the place behind the comma or the brace before it.
+    fn member(&mut self, frame: &mut Frame, behind: usize) -> Result<Next, SpanFault> {
+        let span = self.scanner.key_span()?;
+        let spelled = self.raw.get(span.clone()).unwrap_or_default();
+        let (role, known) = of_member(frame.role, spelled, self.message);
+        let next = Next {
+            role,
+            name: NameStart::new(short(span.start)),
+        };
+        if let Shape::Object(members) = &mut frame.shape {
+            members.comma = behind - 1;
+            members.start = span.start - 1;
+            members.forged = role == Role::Forged && frame.role == Role::TopMeta;
+        }
+        if known == Name::Unknown && !span.is_empty() {
+            self.tell(next, Kind::Name, span);
+        }
+        Ok(next)
+    }
+
+    fn open_block(&mut self, start: usize, kind: BlockKind) -> Role {
+        let in_list = self
+            .open
+            .last()
+            .is_some_and(|frame| frame.shape == Shape::Array && frame.role == Role::Content);
+        let number = short(self.walked.blocks.len());
+        self.walked.blocks.push(Block {
+            kind,
+            mime: Mime::Missing,
+            span: start..start,
+            in_list,
+        });
+        Role::Block(number)
+    }
+
+    /// The scanner stands behind the end of a container.
+    fn close(&mut self, frame: &Frame) {
+        let has_members = matches!(frame.shape, Shape::Object(Members { stays: true, .. }));
+        let end = self.scanner.position();
+        match frame.role {
+            Role::Block(number) => self.block(number, |block| block.span.end = end),
+            Role::Top => {
+                if let Some(top) = &mut self.walked.top {
+                    top.has_members = has_members;
+                }
+            }
+            Role::TopMeta => {
+                if let (Some(meta), Shape::Object(_)) = (self.walked.metas.last_mut(), frame.shape) {
+                    meta.has_members = has_members;
+                }
+            }
+            Role::Forged
+            | Role::Content
+            | Role::Contents
+            | Role::Messages
+            | Role::Message
+            | Role::BlockType(_)
+            | Role::BlockMime(_)
+            | Role::Resource(_)
+            | Role::Within(_) => {}
+        }
+    }
+
+    fn block(&mut self, number: u32, change: impl FnOnce(&mut Block)) {
+        if let Some(block) = self.walked.blocks.get_mut(number as usize) {
+            change(block);
+        }
+    }
+
+    fn string(&mut self, next: Next, span: Span) {
+        let text = self.raw.get(span.clone()).unwrap_or_default();
+        match next.role {
+            Role::BlockType(number) => {
+                let told = kind(text);
+                self.block(number, |block| block.say(told));
+                if told != BlockKind::Unknown {
+                    return;
+                }
+            }
+            Role::BlockMime(number) => {
+                let told = mime(text);
+                self.block(number, |block| {
+                    if block.mime != Mime::Prose {
+                        block.mime = told;
+                    }
+                });
+            }
+            Role::Top
+            | Role::TopMeta
+            | Role::Forged
+            | Role::Content
+            | Role::Contents
+            | Role::Messages
+            | Role::Message
+            | Role::Block(_)
+            | Role::Resource(_)
+            | Role::Within(_) => {}
+        }
+        if !span.is_empty() {
+            self.tell(next, Kind::Text, span);
+        }
+    }
+
+    fn tell(&mut self, next: Next, kind: Kind, span: Span) {
+        if next.role == Role::Forged {
+            return;
+        }
+        self.walked.literals.push(Literal {
+            start: short(span.start),
+            end: short(span.end),
+            name: next.name,
+            kind,
+            place: place(next.role, self.message),
+        });
+    }
+}
+
+impl Block {
+    /// The block names its type. Several that differ make it unknown, unless one of them is text.
+    fn say(&mut self, told: BlockKind) {
+        self.kind = match (self.kind, told) {
+            (BlockKind::Contents, _) => BlockKind::Contents,
+            (BlockKind::Text, _) | (_, BlockKind::Text) => BlockKind::Text,
+            (BlockKind::Unknown, told) => told,
+            (before @ (BlockKind::Image | BlockKind::Audio | BlockKind::Resource | BlockKind::ResourceLink), told) => {
+                if before == told {
+                    told
+                } else {
+                    BlockKind::Unknown
+                }
+            }
+        };
+    }
+}
+
+/// An offset into a message, of which it is known that it has less than 4 GiB.
+fn short(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
