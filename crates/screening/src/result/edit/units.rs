@@ -72,6 +72,10 @@ pub(in crate::result) fn decoded(raw: &[u8]) -> String {
 /// How many bytes from the start are printable ASCII that stands for itself: nothing to decode, nothing to strip.
 pub(in crate::result) fn printable_length(raw: &[u8]) -> usize {
     let odd = |byte: &u8| byte.wrapping_sub(0x20) > 0x5E || *byte == b'\\';
+    // Short runs are most runs where the text is not plain; they do not pay for wide steps.
+    if let Some(place) = raw.iter().take(16).position(odd) {
+        return place;
+    }
     let mut length = 0;
     // The inner fold has no way out, so the compiler makes it wide.
     for chunk in raw.chunks(64) {

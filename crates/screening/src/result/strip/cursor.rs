@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::tables::class_of;
 use crate::result::edit::units::{joined, printable_length, unit};
 
 /// Stands for a mask: no character at all, so nothing begins, goes on or ends with it but what it interrupts.
@@ -50,15 +51,32 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes over printable ASCII without a backslash; the last two characters of it.
-    pub(super) fn skip_plain(&mut self) -> Option<(Option<u8>, u8)> {
+    /// Goes over what stands for itself and is in no class; the last two characters of it, if there were as many.
+    pub(super) fn skip_harmless(&mut self) -> [Option<u32>; 2] {
         self.leave_gone();
         let next = |ranges: &[Range<usize>]| ranges.first().map_or(self.raw.len(), |range| range.start);
         let stop = next(self.gone).min(next(self.masked));
-        let plain = printable_length(self.raw.get(self.at..stop).unwrap_or_default());
-        self.at += plain;
-        let back = |by: usize| (plain >= by).then(|| self.raw.get(self.at - by)).flatten().copied();
-        back(1).map(|last| (back(2), last))
+        let raw = self.raw.get(..stop).unwrap_or_default();
+        let mut seen = [None, None];
+        loop {
+            let plain = printable_length(raw.get(self.at..).unwrap_or_default());
+            self.at += plain;
+            let back = |by: usize| raw.get(self.at - by).copied().map(u32::from);
+            match plain {
+                0 => {}
+                1 => seen = [seen[1], back(1)],
+                _ => seen = [back(2), back(1)],
+            }
+            match raw.get(self.at) {
+                Some(0x80..) => {}
+                Some(_) | None => return seen,
+            }
+            let Some(unit) = unit(raw, self.at).filter(|unit| is_harmless(unit.code)) else {
+                return seen;
+            };
+            self.at = unit.end;
+            seen = [seen[1], Some(unit.code)];
+        }
     }
 
     /// A half of a pair by itself, a character or a mask.
@@ -178,4 +196,11 @@ impl Cursor<'_> {
     }
 }
 
+/// Whether a character beyond ASCII is in no class and begins nothing that is looked at as a whole.
+fn is_harmless(code: u32) -> bool {
+    code > 0x9F && code != BLACK_FLAG && class_of(code).is_none()
+}
+
+/// With tags behind it, it may be another flag.
+pub(super) const BLACK_FLAG: u32 = 0x1F3F4;
 const BACKSLASH: u32 = '\\' as u32;

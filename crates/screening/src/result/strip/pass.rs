@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::cursor::{Cursor, MASK, Reading, Token};
+use super::cursor::{BLACK_FLAG, Cursor, MASK, Reading, Token};
 use super::tables::{class_of, is_pictograph};
 use super::{Class, Classes, Counts, add};
 
@@ -93,8 +93,8 @@ impl Seen {
 }
 
 impl Before {
-    fn push(&mut self, token: Token) {
-        self.but_one = std::mem::replace(&mut self.last, Seen::of(token));
+    fn push(&mut self, seen: Seen) {
+        self.but_one = std::mem::replace(&mut self.last, seen);
     }
 }
 
@@ -112,22 +112,15 @@ enum Inside {
 impl Run<'_, '_> {
     fn text(&mut self) {
         loop {
-            if let Some((but_one, last)) = self.cursor.skip_plain() {
-                let plain = |byte: u8| Seen {
-                    code: u32::from(byte),
-                    spelled: false,
-                };
-                self.before = Before {
-                    but_one: but_one.map_or(self.before.last, plain),
-                    last: plain(last),
-                };
+            for code in self.cursor.skip_harmless().into_iter().flatten() {
+                self.before.push(Seen { code, spelled: false });
             }
             let Some(token) = self.cursor.token(Reading::Text) else {
                 return;
             };
             if self.begins_sequence(token.code) {
                 self.remove(token, Class::Ansi);
-                self.before.push(token);
+                self.before.push(Seen::of(token));
                 self.sequence(token);
             } else if token.code == BLACK_FLAG && self.is_flag(token) {
                 self.before = Before::default();
@@ -137,7 +130,7 @@ impl Run<'_, '_> {
                 {
                     self.remove(token, class);
                 }
-                self.before.push(token);
+                self.before.push(Seen::of(token));
             }
         }
     }
@@ -150,7 +143,7 @@ impl Run<'_, '_> {
     /// Takes a token along with the sequence it is part of.
     fn remove_rest(&mut self, token: Token) {
         add(&mut self.found, token.start..token.end);
-        self.before.push(token);
+        self.before.push(Seen::of(token));
     }
 
     fn begins_sequence(&self, code: u32) -> bool {
@@ -183,13 +176,13 @@ impl Run<'_, '_> {
             // A terminal obeys these on its way and reads on.
             if let Some(class) = self.class_of(code).filter(|_| !ends_sequence(code)) {
                 self.remove(token, class);
-                self.before.push(token);
+                self.before.push(Seen::of(token));
                 continue;
             }
             let goes_on = match (inside, code) {
                 _ if ends_literal(token, reading) || ends_sequence(code) => None,
                 (_, 0..0x20 | 0x7F) => {
-                    self.before.push(token);
+                    self.before.push(Seen::of(token));
                     continue;
                 }
                 (Inside::Escape | Inside::Intermediate, 0x20..=0x2F) => Some(Some(Inside::Intermediate)),
@@ -306,6 +299,5 @@ const ESC: u32 = 0x1B;
 const ST: u32 = 0x9C;
 const ZWJ: u32 = 0x200D;
 const KEYCAP: u32 = 0x20E3;
-const BLACK_FLAG: u32 = 0x1F3F4;
 /// England, Scotland, Wales.
 const FLAGS: [&[u8; 6]; 3] = [b"gbeng\x7f", b"gbsct\x7f", b"gbwls\x7f"];
