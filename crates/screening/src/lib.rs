@@ -6,4 +6,5 @@
 //! [`ScreenedResult`]: result::ScreenedResult
 
 pub mod arguments;
+pub mod detect;
 pub mod result;

@@ -1,0 +1,268 @@
+//! Finds secrets in what a server sends. It reads a view of the text (escapes decoded, invisible characters taken
+//! out, adjacent blocks joined, encoded runs decoded once) and answers with places in the raw bytes. It never edits.
+//! Reversed or home-made encodings are a known limit.
+
+mod block;
+mod check;
+mod digits;
+mod encoded;
+mod escape;
+mod hidden;
+mod keywords;
+mod pack;
+mod rule;
+mod sample;
+mod scan;
+mod search;
+mod view;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use vocabulary::Digest;
+
+use keywords::Keywords;
+use rule::Rule;
+
+pub use hidden::needs_view;
+pub use pack::{Pack, PackFault};
+
+/// The compiled rules. Immutable; share it in an `Arc`.
+#[derive(Debug)]
+pub struct Detector {
+    rules: Vec<Rule>,
+    keywords: Keywords,
+    /// Values that documentation is full of; none of them is a secret.
+    documented: std::collections::HashSet<Vec<u8>>,
+    allowed: Vec<Allowed>,
+    hash: Digest,
+}
+
+impl Detector {
+    /// The rules that come with the gateway, alone.
+    ///
+    /// # Errors
+    /// Never with the pack as shipped; every fault of it otherwise.
+    pub fn embedded() -> Result<Self, Vec<PackFault>> {
+        Self::with_packs(&[])
+    }
+
+    /// The rules that come with the gateway and those of `packs`.
+    ///
+    /// # Errors
+    /// Every fault of every pack, with file and line. Examples in `packs` are tried here, so that a rule which does
+    /// not find what its author means is refused at start and not discovered in an incident.
+    pub fn with_packs(packs: &[Pack<'_>]) -> Result<Self, Vec<PackFault>> {
+        pack::compile(EMBEDDED, packs)
+    }
+
+    /// The digest of all rules: what was scanned under another one has to be scanned again.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// Finds secrets in `pieces`, in document order. Parts of two findings may overlap, but none that says nothing new
+    /// is given.
+    #[must_use]
+    pub fn find(&self, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
+        search::run(self, pieces, excuse)
+    }
+
+    /// How many rules there are, by category and by what is done with a match.
+    #[must_use]
+    pub fn count(&self, category: Category, redact: Redact) -> usize {
+        let wanted = |rule: &&Rule| rule.category == category && rule.redact == redact;
+        self.rules.iter().filter(wanted).count()
+    }
+}
+
+/// One string or number of a JSON document.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// What stands between the quotes, escapes as written.
+    pub raw: &'a [u8],
+    /// The nearest member name, decoded: context for rules that need one.
+    pub name: Option<&'a str>,
+    /// Whether it continues the piece before it.
+    pub joins: Joins,
+    /// What it is.
+    pub kind: PieceKind,
+}
+
+/// Whether a piece is looked at as one text with its neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Joins {
+    /// It stands alone.
+    Nothing,
+    /// It is a text block right behind the piece before it.
+    Previous,
+}
+
+/// What a piece of a document is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PieceKind {
+    /// The content of a string.
+    Text,
+    /// A member name.
+    Name,
+    /// A bare number: only card rules look at it, and only under a name that speaks of cards.
+    Number,
+}
+
+/// A secret, and where it lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: Arc<str>,
+    /// What it is.
+    pub category: Category,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Index of a piece and bytes of its `raw`, whole characters and whole escapes; in document order, never empty.
+    pub parts: Vec<(usize, Range<usize>)>,
+    /// Whether it is to be masked.
+    pub redact: Redact,
+}
+
+/// Whose result is scanned: operators excuse rules by server and tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Excuse<'a> {
+    /// The server's id.
+    pub server: &'a str,
+    /// The tool's name; empty for what no tool sent.
+    pub tool: &'a str,
+}
+
+/// What kind of secret; the word in the mask.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// A private key.
+    PrivateKey,
+    /// Keys of cloud providers.
+    CloudCredentials,
+    /// Tokens of services.
+    ApiToken,
+    /// Passwords of databases.
+    DatabaseCredential,
+    /// JWTs and values of authorization headers.
+    AuthToken,
+    /// Card numbers.
+    CreditCard,
+    /// Something random beside a name that speaks of secrets.
+    HighEntropy,
+    /// The path of a file that holds secrets.
+    SensitiveFile,
+    /// An operator's own.
+    Custom,
+}
+
+impl Category {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::PrivateKey,
+        Self::CloudCredentials,
+        Self::ApiToken,
+        Self::DatabaseCredential,
+        Self::AuthToken,
+        Self::CreditCard,
+        Self::HighEntropy,
+        Self::SensitiveFile,
+        Self::Custom,
+    ];
+
+    /// The word in records and masks.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PrivateKey => "private_key",
+            Self::CloudCredentials => "cloud_credentials",
+            Self::ApiToken => "api_token",
+            Self::DatabaseCredential => "database_credential",
+            Self::AuthToken => "auth_token",
+            Self::CreditCard => "credit_card",
+            Self::HighEntropy => "high_entropy",
+            Self::SensitiveFile => "sensitive_file",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// How bad a finding is. Only a critical one blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth a line in a record.
+    Info,
+    /// Perhaps a secret, or one of little use.
+    Medium,
+    /// A secret.
+    High,
+    /// A secret that opens a door by itself.
+    Critical,
+}
+
+impl Severity {
+    /// The word in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What is done with a match when results are redacted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Redact {
+    /// Its parts are masked.
+    Mask,
+    /// It is told, and stays.
+    DetectOnly,
+}
+
+/// An operator's word that a rule does not apply to a tool.
+#[derive(Debug)]
+struct Allowed {
+    rule: Arc<str>,
+    server: Name,
+    tool: Name,
+}
+
+/// Which servers or tools an operator means.
+#[derive(Debug)]
+enum Name {
+    /// Written as `*`.
+    Any,
+    Exactly(String),
+}
+
+impl Name {
+    fn covers(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exactly(wanted) => wanted == name,
+        }
+    }
+}
+
+impl Detector {
+    /// Which rules an operator excused here; most often none.
+    fn excused(&self, excuse: &Excuse<'_>) -> Vec<&str> {
+        let here = |allowed: &&Allowed| allowed.server.covers(excuse.server) && allowed.tool.covers(excuse.tool);
+        self.allowed.iter().filter(here).map(|allowed| &*allowed.rule).collect()
+    }
+}
+
+/// Packs are read whole at build time: a gateway without its rules cannot be installed.
+const EMBEDDED: Pack<'static> = Pack {
+    name: "rules/secrets.toml",
+    text: include_str!("../../../rules/secrets.toml"),
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! What a pattern cannot say: checksums, entropy, the inside of a token, and whether it is one people write to stand
+//! for a secret.
+
+use std::ops::Range;
+
+use super::{Detector, encoded};
+
+/// A further test of a match.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Check {
+    /// The pattern says it all.
+    #[default]
+    None,
+    /// Looks drawn at random: over 3 bits a character.
+    Random,
+    /// At least 20 characters with over 4.5 bits each.
+    Entropy,
+    /// Issuer prefix, length and Luhn digit of a card number.
+    Luhn,
+    /// Six characters of CRC-32 at the end: if right, nothing can excuse it; if wrong, it has to look random.
+    Crc32Base62,
+    /// The header of a JWT can be read.
+    Jwt,
+    /// A key id that is not a parameter of a signed URL.
+    AwsKeyId,
+    /// A password, not a word that stands for one.
+    Password,
+    /// Base64 of a user and a password.
+    Basic,
+    /// The body of a key.
+    Armour,
+}
+
+/// What a check says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It is one, whatever it looks like.
+    Certain,
+    /// It is one, unless it is a placeholder.
+    Likely,
+    /// It is none.
+    No,
+}
+
+impl Verdict {
+    fn likely_if(condition: bool) -> Self {
+        if condition { Self::Likely } else { Self::No }
+    }
+
+    fn certain_if(condition: bool) -> Self {
+        if condition { Self::Certain } else { Self::No }
+    }
+}
+
+impl Check {
+    /// Judges `secret`, a part of the match `whole` in `text`.
+    pub(super) fn judge(self, text: &[u8], whole: &Range<usize>, secret: &Range<usize>) -> Verdict {
+        let bytes = text.get(secret.clone()).unwrap_or_default();
+        match self {
+            Self::None => Verdict::Likely,
+            Self::Random => Verdict::likely_if(entropy(bytes) > 3.0),
+            Self::Entropy => Verdict::likely_if(bytes.len() >= 20 && entropy(bytes) > 4.5),
+            Self::Luhn => Verdict::likely_if(stands_alone(text, whole) && is_card(bytes)),
+            Self::Crc32Base62 if has_checksum(bytes) => Verdict::Certain,
+            Self::Crc32Base62 => Verdict::likely_if(entropy(bytes) > 3.0),
+            Self::Jwt => Verdict::certain_if(has_jwt_header(bytes)),
+            Self::AwsKeyId => Verdict::likely_if(!follows_credential(text, whole.start)),
+            Self::Password => Verdict::likely_if(is_password(bytes)),
+            Self::Basic => Verdict::likely_if(is_user_and_password(bytes)),
+            Self::Armour => Verdict::Certain,
+        }
+    }
+}
+
+impl Detector {
+    /// Whether documentation uses this very value.
+    pub(super) fn is_documented(&self, secret: &[u8], check: Check) -> bool {
+        if check == Check::Luhn {
+            let digits: Vec<u8> = secret.iter().copied().filter(u8::is_ascii_digit).collect();
+            return self.documented.contains(&digits);
+        }
+        self.documented.contains(secret)
+    }
+}
+
+/// Whether people write this where a secret would stand.
+pub(super) fn is_placeholder(secret: &[u8]) -> bool {
+    let lower = secret.to_ascii_lowercase();
+    let holds = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
+    WORDS.iter().any(holds) || has_long_run(&lower)
+}
+
+const WORDS: [&[u8]; 16] = [
+    b"xxxx",
+    b"****",
+    b"....",
+    b"${",
+    b"{{",
+    b"<",
+    b"example",
+    b"placeholder",
+    b"changeme",
+    b"change_me",
+    b"your_",
+    b"your-",
+    b"redacted",
+    b"dummy",
+    b"insert_",
+    b"replace_",
+];
+
+/// Eight times the same character.
+fn has_long_run(bytes: &[u8]) -> bool {
+    bytes.chunk_by(|one, other| one == other).any(|run| run.len() >= 8)
+}
+
+/// Shannon entropy in bits per character.
+pub(super) fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in bytes {
+        if let Some(count) = counts.get_mut(usize::from(*byte)) {
+            *count += 1;
+        }
+    }
+    let length = f64::from(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    let shares = counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| f64::from(*count) / length);
+    -shares.map(|share| share * share.log2()).sum::<f64>()
+}
+
+/// Whether a run of digits is a number of its own, not a part of a fraction, a date or an id.
+fn stands_alone(text: &[u8], whole: &Range<usize>) -> bool {
+    let at = |place: Option<usize>| place.and_then(|place| text.get(place)).copied().unwrap_or(b' ');
+    let (before, after) = (at(whole.start.checked_sub(1)), at(Some(whole.end)));
+    let joined = |sign: u8, beyond: u8| matches!(sign, b'.' | b'-' | b'+') && beyond.is_ascii_alphanumeric();
+    !joined(before, at(whole.start.checked_sub(2))) && !joined(after, at(Some(whole.end + 1)))
+}
+
+/// Whether digits (and separators) have the prefix and length of an issuer and a right Luhn digit.
+pub(super) fn is_card(bytes: &[u8]) -> bool {
+    let digits: Vec<u32> = bytes.iter().filter_map(|byte| char::from(*byte).to_digit(10)).collect();
+    let prefix = |length: usize| digits.iter().take(length).fold(0, |value, digit| value * 10 + digit);
+    let length = digits.len();
+    let issued = match (prefix(1), prefix(2), prefix(3), prefix(4)) {
+        (4, _, _, _) => matches!(length, 13 | 16 | 19),
+        (_, 51..=55, _, _) | (_, _, _, 2221..=2720) => length == 16,
+        (_, 34 | 37, _, _) => length == 15,
+        (_, 36 | 38 | 39, _, _) | (_, _, 300..=305, _) => (14..=19).contains(&length),
+        (_, 62 | 64 | 65, _, _) | (_, _, _, 6011 | 3528..=3589) => (16..=19).contains(&length),
+        (_, 50 | 56 | 57 | 58 | 67, _, _) | (_, _, _, 6304 | 6759..=6763) => length == 16,
+        _ => false,
+    };
+    issued && luhn(&digits)
+}
+
+fn luhn(digits: &[u32]) -> bool {
+    let value = |(place, digit): (usize, &u32)| match place % 2 {
+        0 => *digit,
+        _ if *digit > 4 => digit * 2 - 9,
+        _ => digit * 2,
+    };
+    digits.iter().rev().enumerate().map(value).sum::<u32>() % 10 == 0
+}
+
+/// Thirty characters behind a prefix, then their CRC-32 in base 62.
+pub(super) fn has_checksum(bytes: &[u8]) -> bool {
+    let (Some(split), Some(body)) = (bytes.len().checked_sub(6), bytes.len().checked_sub(36)) else {
+        return false;
+    };
+    bytes
+        .get(body..split)
+        .zip(bytes.get(split..))
+        .is_some_and(|(body, sum)| checksum(body) == sum)
+}
+
+/// CRC-32 in six digits of base 62.
+pub(super) fn checksum(body: &[u8]) -> [u8; 6] {
+    let mut value = body.iter().fold(u32::MAX, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
+            sum >> 1 ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
+        })
+    }) ^ u32::MAX;
+    let mut digits = [b'0'; 6];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE_62.get((value % 62) as usize).copied().unwrap_or(b'0');
+        value /= 62;
+    }
+    digits
+}
+
+const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+fn has_jwt_header(token: &[u8]) -> bool {
+    let Some(header) = token.split(|byte| *byte == b'.').next() else {
+        return false;
+    };
+    let decoded = encoded::base64(header.iter().copied());
+    let names: [&[u8]; 3] = [b"\"alg\"", b"\"typ\"", b"\"enc\""];
+    decoded.starts_with(b"{") && names.iter().any(|name| memchr::memmem::find(&decoded, name).is_some())
+}
+
+/// Whether a signed URL names the key here. Masking it breaks the link and protects nothing: the id is no secret.
+fn follows_credential(text: &[u8], at: usize) -> bool {
+    let before = text
+        .get(at.saturating_sub(24)..at)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let names: [&[u8]; 4] = [
+        b"credential=",
+        b"credential%3d",
+        b"awsaccesskeyid=",
+        b"awsaccesskeyid%3d",
+    ];
+    names.iter().any(|name| before.ends_with(name))
+}
+
+fn is_password(bytes: &[u8]) -> bool {
+    let lower = bytes.to_ascii_lowercase();
+    let stands_for = matches!(lower.first(), Some(b'$' | b'%' | b'{' | b'<' | b'['))
+        || lower.iter().all(|byte| matches!(byte, b'*' | b'.' | b'x'));
+    bytes.len() >= 3 && !stands_for && !STAND_INS.contains(&lower.as_slice())
+}
+
+const STAND_INS: [&[u8]; 16] = [
+    b"password",
+    b"passwd",
+    b"pass",
+    b"pwd",
+    b"secret",
+    b"username",
+    b"user",
+    b"mypassword",
+    b"my_password",
+    b"none",
+    b"null",
+    b"true",
+    b"false",
+    b"dbpassword",
+    b"db_password",
+    b"undefined",
+];
+
+fn is_user_and_password(bytes: &[u8]) -> bool {
+    let decoded = encoded::base64(bytes.iter().copied());
+    let printable = |byte: &u8| (b' '..=b'~').contains(byte);
+    decoded.len() >= 5 && decoded.contains(&b':') && decoded.iter().all(printable)
+}

@@ -1,0 +1,259 @@
+//! Runs of base64, hex and percent escapes, decoded once.
+
+use std::ops::Range;
+
+/// How much may still be decoded and scanned for one result.
+#[derive(Debug)]
+pub(super) struct Budget {
+    scanned: usize,
+    decoded: usize,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self {
+            scanned: 64 << 10,
+            decoded: 1 << 20,
+        }
+    }
+
+    fn take_decoded(&mut self, length: usize) -> bool {
+        let rest = self.decoded.checked_sub(length);
+        self.decoded = rest.unwrap_or_default();
+        rest.is_some()
+    }
+
+    fn take_scanned(&mut self, length: usize) -> bool {
+        let rest = self.scanned.checked_sub(length);
+        self.scanned = rest.unwrap_or_default();
+        rest.is_some()
+    }
+}
+
+/// Something readable that was encoded.
+pub(super) struct Stretch<'a> {
+    pub(super) text: &'a [u8],
+    /// How many bytes at its start stand before the run and were never encoded.
+    pub(super) context: usize,
+}
+
+/// Gives each readable stretch that a run of `text` decodes to, with the place of the run.
+pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<usize>, Stretch<'_>)) {
+    base64_runs(text, |run| {
+        if budget.scanned == 0 || budget.decoded == 0 {
+            return;
+        }
+        let Some(bytes) = text.get(run.clone()) else { return };
+        if budget.take_decoded(4 * bytes.len()) {
+            decode_run(bytes, |decoded| {
+                readable((decoded, 0), budget, |stretch| give(run.clone(), stretch))
+            });
+        }
+    });
+    percent_runs(text, |run| {
+        let Some(bytes) = text.get(run.clone()) else { return };
+        if budget.take_decoded(bytes.len()) {
+            // The name of a parameter stands before its value, and rules may need it.
+            let before = text
+                .get(run.start.saturating_sub(CONTEXT)..run.start)
+                .unwrap_or_default();
+            let decoded = [before, &percent(bytes)].concat();
+            readable((&decoded, before.len()), budget, |stretch| give(run.clone(), stretch));
+        }
+    });
+}
+
+/// Tries every way to read a run: a word before it may have shifted where four characters begin.
+fn decode_run(run: &[u8], mut give: impl FnMut(&[u8])) {
+    for skip in 0..4 {
+        give(&base64(run.iter().copied().filter(|byte| is_base64(*byte)).skip(skip)));
+    }
+    for digits in run
+        .split(|byte| !byte.is_ascii_hexdigit())
+        .filter(|digits| digits.len() >= SHORTEST)
+    {
+        give(&hex(digits));
+        give(&hex(digits.get(1..).unwrap_or_default()));
+    }
+}
+
+/// Secrets are printable, and what is no encoding decodes to noise: short stretches are not worth a scan.
+fn readable((decoded, context): (&[u8], usize), budget: &mut Budget, mut give: impl FnMut(Stretch<'_>)) {
+    let printable = |byte: u8| (b' '..=b'~').contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');
+    let mut start = 0;
+    for text in decoded.split(|byte| !printable(*byte)) {
+        if text.len() >= READABLE && budget.take_scanned(text.len()) {
+            give(Stretch {
+                text,
+                context: context.saturating_sub(start),
+            });
+        }
+        start += text.len() + 1;
+    }
+}
+
+/// Runs of both base64 alphabets, over line ends where lines are as long as encoders make them.
+fn base64_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
+    let mut at = 0;
+    while let Some(probe) = text.get(at + UNPADDED - 1) {
+        if !is_base64(*probe) {
+            at += UNPADDED;
+            continue;
+        }
+        let head = text.get(at..at + UNPADDED - 1).unwrap_or_default();
+        if let Some(gap) = head.iter().rposition(|byte| !is_base64(*byte)) {
+            at += gap + 1;
+            continue;
+        }
+        let end = base64_end(text, at);
+        if (SHORTEST..=LONGEST).contains(&(end - at)) {
+            give(at..end);
+        }
+        at = end;
+    }
+}
+
+fn base64_end(text: &[u8], start: usize) -> usize {
+    let mut line = start;
+    loop {
+        let rest = text.get(line..).unwrap_or_default();
+        let length = rest.iter().take_while(|byte| is_base64(**byte)).count();
+        let after = rest.get(length..).unwrap_or_default();
+        let padding = after.iter().take(2).take_while(|byte| **byte == b'=').count();
+        let end = line + length + padding;
+        let feed = match after {
+            [b'\n', next, ..] if is_base64(*next) => 1,
+            [b'\r', b'\n', next, ..] if is_base64(*next) => 2,
+            _ => 0,
+        };
+        if feed == 0 || length < WRAPPED {
+            return end;
+        }
+        line = end + feed;
+    }
+}
+
+/// Runs of characters that need no escape in a URL, with at least one escape among them.
+fn percent_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
+    let mut done = 0;
+    for at in memchr::memchr_iter(b'%', text) {
+        let escape = text
+            .get(at + 1..at + 3)
+            .is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit));
+        if at < done || !escape {
+            continue;
+        }
+        let before = text.get(done..at).unwrap_or_default();
+        let start = at - before.iter().rev().take_while(|byte| is_unreserved(**byte)).count();
+        let rest = text.get(at..).unwrap_or_default();
+        done = at + rest.iter().take_while(|byte| is_unreserved(**byte)).count();
+        if (SHORTEST..=LONGEST).contains(&(done - start)) {
+            give(start..done);
+        }
+    }
+}
+
+/// Decodes base64 of either alphabet; what is left over at the end is dropped.
+pub(super) fn base64(signs: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(signs.size_hint().0 * 3 / 4);
+    let (mut bits, mut count) = (0_u32, 0);
+    for sign in signs {
+        let Some(value) = VALUES.get(usize::from(sign)).copied().filter(|value| *value < 64) else {
+            break;
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 1;
+        if count == 4 {
+            let [_, one, two, three] = bits.to_be_bytes();
+            out.extend_from_slice(&[one, two, three]);
+            (bits, count) = (0, 0);
+        }
+    }
+    let [_, one, two, _] = (bits << (6 * (4 - count))).to_be_bytes();
+    match count {
+        2 => out.push(one),
+        3 => out.extend_from_slice(&[one, two]),
+        _ => {}
+    }
+    out
+}
+
+fn hex(digits: &[u8]) -> Vec<u8> {
+    let value = |digit: u8| {
+        char::from(digit)
+            .to_digit(16)
+            .and_then(|value| u8::try_from(value).ok())
+            .unwrap_or(0)
+    };
+    let pair = |pair: &[u8]| pair.iter().fold(0_u8, |byte, digit| byte << 4 | value(*digit));
+    digits.chunks_exact(2).map(pair).collect()
+}
+
+fn percent(run: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(run.len());
+    let mut rest = run;
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        match (first, tail) {
+            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                out.extend(hex(&[*high, *low]));
+                rest = after;
+            }
+            _ => out.push(*first),
+        }
+    }
+    out
+}
+
+fn is_base64(byte: u8) -> bool {
+    VALUES.get(usize::from(byte)).is_some_and(|value| *value < 64)
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'-' | b'.' | b'_' | b'~' | b'+')
+}
+
+/// The value of each sign, 255 for what is none.
+const VALUES: [u8; 256] = values();
+
+const fn values() -> [u8; 256] {
+    let mut values = [255_u8; 256];
+    let mut code = 0_u8;
+    loop {
+        let value = match code {
+            b'A'..=b'Z' => code - b'A',
+            b'a'..=b'z' => code - b'a' + 26,
+            b'0'..=b'9' => code - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => 255,
+        };
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "a byte is always within 256 entries; checked while compiling"
+        )]
+        {
+            values[code as usize] = value;
+        }
+        if code == 255 {
+            return values;
+        }
+        code += 1;
+    }
+}
+
+/// Characters of a run that is worth decoding.
+const SHORTEST: usize = 24;
+const LONGEST: usize = 8192;
+
+/// The shortest run without its padding.
+const UNPADDED: usize = SHORTEST - 2;
+
+/// A line of at least as many characters may go on in the next.
+const WRAPPED: usize = 60;
+
+/// How much of what stands before a run of percent escapes is read with it.
+const CONTEXT: usize = 24;
+
+/// Printable bytes that do not follow each other by chance.
+const READABLE: usize = 12;

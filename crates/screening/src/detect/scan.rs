@@ -1,0 +1,169 @@
+//! Scans one text: keywords open windows, and in its windows a rule's pattern is tried. The windows of a rule are
+//! merged, so a flood of keywords costs no more than one pass for each rule.
+
+use std::ops::Range;
+
+use super::block::Ends;
+use super::check::{Verdict, is_placeholder};
+use super::rule::{Mask, Rule, Wake};
+use super::{Detector, Redact, digits};
+
+/// Which rules count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scope {
+    /// All.
+    Every,
+    /// Those that mask: what was encoded is looked at for secrets, not for hints.
+    Masking,
+}
+
+/// Room for the windows of all rules, used again for each text.
+#[derive(Debug)]
+pub(super) struct Windows {
+    /// The window of each rule that may still grow; empty if none.
+    open: Vec<Range<usize>>,
+    touched: Vec<usize>,
+    closed: Vec<(usize, Range<usize>)>,
+}
+
+impl Windows {
+    pub(super) fn new(detector: &Detector) -> Self {
+        Self {
+            open: vec![0..0; detector.rules.len()],
+            touched: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn widen(&mut self, rule: usize, window: Range<usize>) {
+        let Some(open) = self.open.get_mut(rule) else { return };
+        if open.start == open.end {
+            self.touched.push(rule);
+            *open = window;
+        } else if window.start <= open.end && open.start <= window.end {
+            *open = open.start.min(window.start)..open.end.max(window.end);
+        } else {
+            self.closed.push((rule, std::mem::replace(open, window)));
+        }
+    }
+
+    fn close(&mut self) {
+        for rule in self.touched.drain(..) {
+            if let Some(open) = self.open.get_mut(rule) {
+                self.closed.push((rule, std::mem::replace(open, 0..0)));
+            }
+        }
+        self.closed.sort_unstable_by_key(|(rule, window)| (*rule, window.start));
+    }
+}
+
+/// One text and what it is scanned with.
+pub(super) struct Scan<'a> {
+    pub(super) detector: &'a Detector,
+    pub(super) text: &'a [u8],
+    pub(super) scope: Scope,
+}
+
+impl Scan<'_> {
+    /// Gives each secret: the index of its rule and where it lies in the text.
+    pub(super) fn each(&self, windows: &mut Windows, mut give: impl FnMut(usize, Range<usize>)) {
+        self.wake(windows);
+        if windows.closed.is_empty() {
+            return;
+        }
+        let mut ends = Ends::new();
+        let mut searched: (usize, usize) = (usize::MAX, 0);
+        for (index, window) in windows.closed.drain(..) {
+            let Some(rule) = self.detector.rules.get(index) else {
+                continue;
+            };
+            // A match may reach beyond its window: what was told once is not told again.
+            let start = if searched.0 == index {
+                window.start.max(searched.1)
+            } else {
+                window.start
+            };
+            let end = self.window(rule, start..window.end, &mut ends, |secret| give(index, secret));
+            searched = (index, end);
+        }
+    }
+
+    fn wake(&self, windows: &mut Windows) {
+        let length = self.text.len();
+        let rules = &self.detector.rules;
+        let wanted = |rule: &Rule| self.scope == Scope::Every || rule.redact == Redact::Mask;
+        self.detector.keywords.each(self.text, |hit| {
+            for index in self.detector.keywords.rules(&hit) {
+                let Some(rule) = rules.get(*index).filter(|rule| wanted(rule)) else {
+                    continue;
+                };
+                let start = hit.start.saturating_sub(rule.reach.before);
+                let from = if rule.reach.before == 0 { hit.start } else { hit.end };
+                windows.widen(*index, start..(from + rule.reach.after).min(length));
+            }
+        });
+        digits::each(self.text, |run| {
+            for (index, rule) in rules.iter().enumerate() {
+                if rule.wake == Wake::Digits && wanted(rule) {
+                    windows.widen(index, run.clone());
+                }
+            }
+        });
+        windows.close();
+    }
+
+    /// Tries a rule in a window; gives the end of what it looked at.
+    fn window(&self, rule: &Rule, window: Range<usize>, ends: &mut Ends, mut give: impl FnMut(Range<usize>)) -> usize {
+        let (mut at, mut end) = (window.start, window.end);
+        let mut again = window.len();
+        while at < end {
+            let Some(seen) = self.text.get(..end) else { break };
+            let Some(found) = rule.pattern.find_at(seen, at) else {
+                break;
+            };
+            // Cut off by the window: look once more with all the room a match may have.
+            if found.end() == end && end < self.text.len() {
+                let wider = (found.start() + 4 * rule.reach.after).min(self.text.len());
+                if wider > end {
+                    (at, end) = (found.start(), wider);
+                    continue;
+                }
+            }
+            let whole = found.range();
+            if let Some(secret) = self.secret(rule, &whole, seen, ends) {
+                at = secret.end.max(whole.end);
+                give(secret);
+                continue;
+            }
+            // A refused match may hide a good one that begins inside it. Looking there costs what was matched, and
+            // all such looks together no more than another pass.
+            at = match again.checked_sub(whole.len()) {
+                Some(rest) => {
+                    again = rest;
+                    whole.start + 1
+                }
+                None => whole.end,
+            };
+        }
+        end.max(at)
+    }
+
+    /// What of a match is to be masked; `None` if it is no secret after all.
+    fn secret(&self, rule: &Rule, whole: &Range<usize>, seen: &[u8], ends: &mut Ends) -> Option<Range<usize>> {
+        let secret = match rule.mask {
+            Mask::Match => whole.clone(),
+            Mask::Group => rule.pattern.captures_at(seen, whole.start)?.get(1)?.range(),
+            Mask::Block => whole.start..ends.of_block(self.text, whole.end)?,
+        };
+        let bytes = self.text.get(secret.clone())?;
+        let verdict = rule.check.judge(self.text, whole, &secret);
+        if verdict == Verdict::No || self.detector.is_documented(bytes, rule.check) {
+            return None;
+        }
+        if verdict == Verdict::Likely && is_placeholder(bytes) {
+            return None;
+        }
+        let matched = self.text.get(whole.clone())?;
+        (!rule.allow.iter().any(|allow| allow.is_match(matched))).then_some(secret)
+    }
+}

@@ -1,0 +1,212 @@
+//! Goes over the pieces of a document, alone and joined, and gathers what rules find.
+
+use std::ops::Range;
+
+use super::encoded::{self, Budget};
+use super::hidden::needs_view;
+use super::scan::{Scan, Scope, Windows};
+use super::view::{Hidden, View};
+use super::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, check};
+
+/// Finds everything in `pieces`.
+pub(super) fn run(detector: &Detector, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
+    let mut search = Search {
+        detector,
+        pieces,
+        excused: detector.excused(excuse),
+        windows: Windows::new(detector),
+        budget: Budget::new(),
+        findings: Vec::new(),
+    };
+    let mut start = 0;
+    for group in pieces.chunk_by(|_, next| next.joins == Joins::Previous) {
+        for (offset, piece) in group.iter().enumerate() {
+            search.alone(start + offset, piece);
+        }
+        if group.len() > 1 {
+            search.joined(start, group);
+        }
+        start += group.len();
+    }
+    told_once(search.findings)
+}
+
+struct Search<'a> {
+    detector: &'a Detector,
+    pieces: &'a [Piece<'a>],
+    excused: Vec<&'a str>,
+    windows: Windows,
+    budget: Budget,
+    findings: Vec<Found>,
+}
+
+/// A finding, by the index of its rule.
+struct Found {
+    rule: usize,
+    finding: Finding,
+}
+
+impl Search<'_> {
+    fn alone(&mut self, index: usize, piece: &Piece<'_>) {
+        if piece.kind == PieceKind::Number {
+            return self.number(index, piece);
+        }
+        let context = piece.name.filter(|name| self.detector.keywords.any(name.as_bytes()));
+        if context.is_none() && !needs_view(piece.raw) {
+            return self.scan(&View::plain(index, piece.raw));
+        }
+        let build = |hidden| {
+            let mut view = context.map_or_else(View::default, |name| View::after(format!("\"{name}\": \"")));
+            view.append(index, piece.raw, hidden);
+            view
+        };
+        let view = build(Hidden::Removed);
+        self.scan(&view);
+        if view.had_hidden() {
+            self.scan(&build(Hidden::Separates));
+        }
+    }
+
+    fn joined(&mut self, start: usize, group: &[Piece<'_>]) {
+        let build = |hidden| {
+            let mut view = View::default();
+            for (offset, piece) in group.iter().enumerate() {
+                view.append(start + offset, piece.raw, hidden);
+            }
+            view
+        };
+        let view = build(Hidden::Removed);
+        self.scan(&view);
+        if view.had_hidden() {
+            self.scan(&build(Hidden::Separates));
+        }
+    }
+
+    /// A bare number is a card only where its name says so: ids and amounts pass Luhn often enough.
+    fn number(&mut self, index: usize, piece: &Piece<'_>) {
+        let is_cards = piece.name.is_some_and(names_a_card);
+        if is_cards && piece.raw.iter().all(u8::is_ascii_digit) && check::is_card(piece.raw) {
+            let mut view = View::after("\"card\": ".to_owned());
+            view.append(index, piece.raw, Hidden::Removed);
+            self.scan(&view);
+        }
+    }
+
+    fn scan(&mut self, view: &View<'_>) {
+        let Self {
+            detector,
+            windows,
+            budget,
+            ..
+        } = self;
+        let mut seen: Vec<(usize, Range<usize>)> = Vec::new();
+        let scan = Scan {
+            detector,
+            text: view.text(),
+            scope: Scope::Every,
+        };
+        scan.each(windows, |rule, range| seen.push((rule, range)));
+        encoded::each(view.text(), budget, |run, stretch| {
+            let scan = Scan {
+                detector,
+                text: stretch.text,
+                scope: Scope::Masking,
+            };
+            scan.each(windows, |rule, range| {
+                if range.end > stretch.context {
+                    seen.push((rule, run.clone()));
+                }
+            });
+        });
+        for (rule, range) in seen {
+            self.tell(rule, view.parts(range));
+        }
+    }
+
+    fn tell(&mut self, index: usize, parts: Vec<(usize, Range<usize>)>) {
+        let Some(rule) = self.detector.rules.get(index) else {
+            return;
+        };
+        if parts.is_empty() || self.excused.contains(&&*rule.id) {
+            return;
+        }
+        let whole = |(piece, range): (usize, Range<usize>)| {
+            let raw = self.pieces.get(piece).map_or(&[][..], |piece| piece.raw);
+            (piece, whole_characters(raw, range))
+        };
+        let finding = Finding {
+            rule: rule.id.clone(),
+            category: rule.category,
+            severity: rule.severity,
+            parts: parts.into_iter().map(whole).collect(),
+            redact: rule.redact,
+        };
+        self.findings.push(Found { rule: index, finding });
+    }
+}
+
+/// Patterns count bytes; what is cut out must not leave half a character.
+fn whole_characters(raw: &[u8], range: Range<usize>) -> Range<usize> {
+    let inside = |place: &usize| raw.get(*place).is_some_and(|byte| (0x80..0xc0).contains(byte));
+    let back = (0..3)
+        .take_while(|step| range.start.checked_sub(*step).as_ref().is_some_and(inside))
+        .count();
+    let forth = (0..3).take_while(|step| inside(&(range.end + step))).count();
+    range.start - back..range.end + forth
+}
+
+fn names_a_card(name: &str) -> bool {
+    let name: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
+    let words = ["card", "ccnum", "ccno", "creditc", "debitc", "primaryaccount"];
+    name == "pan" || name == "cc" || words.iter().any(|word| name.contains(word))
+}
+
+/// In document order, without findings that lie in a graver one and would only be said twice.
+fn told_once(mut found: Vec<Found>) -> Vec<Finding> {
+    let begins = |finding: &Finding| finding.parts.first().map(|(piece, range)| (*piece, range.start));
+    let ends = |finding: &Finding| finding.parts.last().map(|(piece, range)| (*piece, range.end));
+    let masks = |finding: &Finding| finding.redact == Redact::Mask;
+    found.sort_by(
+        |Found { rule: one, finding: a },
+         Found {
+             rule: other,
+             finding: b,
+         }| {
+            begins(a)
+                .cmp(&begins(b))
+                .then_with(|| ends(b).cmp(&ends(a)))
+                .then_with(|| b.severity.cmp(&a.severity))
+                .then_with(|| masks(b).cmp(&masks(a)))
+                .then_with(|| rank(a.category).cmp(&rank(b.category)))
+                .then_with(|| one.cmp(other))
+        },
+    );
+    let mut told: Vec<Finding> = Vec::with_capacity(found.len());
+    let mut widest: Option<usize> = None;
+    for Found { finding, .. } in found {
+        let cover = widest.and_then(|index| told.get(index));
+        let said = cover.is_some_and(|cover| {
+            ends(cover) >= ends(&finding) && cover.severity >= finding.severity && masks(cover) >= masks(&finding)
+        });
+        if said {
+            continue;
+        }
+        if cover.is_none_or(|cover| ends(&finding) > ends(cover) || masks(&finding) > masks(cover)) {
+            widest = Some(told.len());
+        }
+        told.push(finding);
+    }
+    told
+}
+
+/// The order in which categories explain the same bytes best.
+fn rank(category: Category) -> usize {
+    Category::ALL
+        .iter()
+        .position(|other| *other == category)
+        .unwrap_or(usize::MAX)
+}

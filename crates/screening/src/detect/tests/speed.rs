@@ -1,0 +1,154 @@
+//! Speeds, printed: `cargo test --release -p portreeve-screening speed -- --ignored --nocapture --test-threads 1`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use super::*;
+
+const SIZE: usize = 1 << 20;
+
+fn repeated(part: &str) -> String {
+    part.repeat(SIZE.div_ceil(part.len()))
+}
+
+fn ordinary_text(kinds: std::ops::Range<u64>) -> String {
+    let mut out = String::new();
+    let mut seed = 0;
+    while out.len() < SIZE {
+        if kinds.contains(&(seed % 16)) {
+            out.push_str(&raw(&ordinary::text(seed)));
+        }
+        seed += 1;
+    }
+    out
+}
+
+/// The best of several runs: others share the machine.
+fn megabytes(bytes: usize, mut run: impl FnMut()) -> f64 {
+    let mut best = f64::MAX;
+    for _ in 0..7 {
+        let start = Instant::now();
+        run();
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    bytes as f64 / best / 1e6
+}
+
+fn scan(label: &str, text: &str) -> f64 {
+    let mut found = 0;
+    let speed = megabytes(text.len(), || {
+        found = DETECTOR.find(&[text_piece(black_box(text))], &NOBODY).len()
+    });
+    println!(
+        "{label:32} {speed:9.1} MB/s  {:6} KB  {found} findings",
+        text.len() / 1000
+    );
+    speed
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_everything() {
+    let start = Instant::now();
+    let detector = Detector::embedded();
+    println!("compile {:?} {}", start.elapsed(), detector.is_ok());
+    for (label, kinds) in [
+        ("prose", 0..1),
+        ("rust", 1..2),
+        ("javascript", 2..3),
+        ("minified", 3..4),
+        ("python", 4..5),
+        ("hashes", 5..6),
+        ("uuids", 6..7),
+        ("image", 7..8),
+        ("cargo lock", 8..9),
+        ("npm lock", 9..10),
+        ("git log", 10..11),
+        ("numbers", 11..12),
+        ("yaml", 12..13),
+        ("addresses", 13..14),
+        ("json", 14..15),
+        ("log lines", 15..16),
+        ("ordinary: all", 0..16),
+    ] {
+        scan(label, &ordinary_text(kinds));
+    }
+    let clean = repeated("A plain sentence of printable characters, without anything odd in it. ");
+    println!(
+        "fast path {:.1} GB/s",
+        megabytes(clean.len(), || {
+            black_box(needs_view(black_box(clean.as_bytes())));
+        }) / 1e3
+    );
+    scan("clean sentence", &clean);
+    scan("1 KB", clean.get(..1000).unwrap_or_default());
+    worst();
+}
+
+fn worst() {
+    let keywords: Vec<String> = DETECTOR
+        .rules
+        .iter()
+        .map(|rule| rule.pattern.as_str().to_owned())
+        .collect();
+    let all: Vec<String> = super::super::pack::keywords(EMBEDDED);
+    let mut slowest = (f64::MAX, String::new());
+    let mut keep = |label: &str, text: &str| {
+        let speed = scan(label, text);
+        if speed < slowest.0 {
+            slowest = (speed, label.to_owned());
+        }
+    };
+    keep("all keywords", &raw(&repeated(&all.join(" "))));
+    keep("all keywords, nothing between", &raw(&repeated(&all.concat())));
+    keep(
+        "keywords, 40 letters",
+        &raw(&repeated(
+            &all.iter()
+                .map(|word| format!("{word}{}", "aB3".repeat(13)))
+                .collect::<String>(),
+        )),
+    );
+    keep(
+        "keywords = 40 letters",
+        &raw(&repeated(
+            &all.iter()
+                .map(|word| format!("{word} = \"{}\" ", "aB3".repeat(13)))
+                .collect::<String>(),
+        )),
+    );
+    let examples: String = examples(EMBEDDED)
+        .iter()
+        .flat_map(|(_, _, examples)| {
+            examples
+                .passes
+                .iter()
+                .map(|text| fill(&text.joined(), &mut Draw::new(1)) + " ")
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    keep("all counterexamples", &raw(&repeated(&examples)));
+    for word in &all {
+        let dense = raw(&repeated(word));
+        let speed = megabytes(dense.len(), || {
+            black_box(DETECTOR.find(&[text_piece(&dense)], &NOBODY));
+        });
+        if speed < 100.0 {
+            keep(&format!("only {word}"), &dense);
+        }
+    }
+    keep("digits", &repeated("4111 1111 1111 1112 "));
+    keep("long digits", &repeated("4111111111111112 "));
+    keep("escapes", &repeated("\\u0061\\n"));
+    keep("inner escapes", &repeated("\\\\u0061\\\\n"));
+    keep("zero width", &repeated("a\u{200b}"));
+    keep("ansi", &repeated("\\u001b[31mab"));
+    keep("unterminated strings", &repeated("\\u001b]0;ab"));
+    keep("percent", &repeated("%41%42%43 "));
+    keep("base64 words", &repeated("QWxhZGRpbjpvcGVuIHNlc2FtZXM "));
+    keep("begin lines", &repeated("-----BEGIN RSA PRIVATE KEY-----\\n"));
+    keep("cjk", &repeated("秘密の鍵を見つける"));
+    keep("jwt heads", &repeated("eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ"));
+    keep("jwt dots", &repeated("eyJaaaaaaaaaaaa.aaaaa.aaaaaaaaaaaa."));
+    println!("worst: {:.1} MB/s, {} ({} rules)", slowest.0, slowest.1, keywords.len());
+}
