@@ -2,28 +2,18 @@
 
 use std::ops::Range;
 
-/// How much may still be decoded and scanned for one result.
+/// How many decoded bytes may still be scanned for one result.
 #[derive(Debug)]
 pub(super) struct Budget {
     scanned: usize,
-    decoded: usize,
 }
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self {
-            scanned: 64 << 10,
-            decoded: 1 << 20,
-        }
+        Self { scanned: 64 << 10 }
     }
 
-    fn take_decoded(&mut self, length: usize) -> bool {
-        let rest = self.decoded.checked_sub(length);
-        self.decoded = rest.unwrap_or_default();
-        rest.is_some()
-    }
-
-    fn take_scanned(&mut self, length: usize) -> bool {
+    fn take(&mut self, length: usize) -> bool {
         let rest = self.scanned.checked_sub(length);
         self.scanned = rest.unwrap_or_default();
         rest.is_some()
@@ -40,19 +30,16 @@ pub(super) struct Stretch<'a> {
 /// Gives each readable stretch that a run of `text` decodes to, with the place of the run.
 pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<usize>, Stretch<'_>)) {
     base64_runs(text, |run| {
-        if budget.scanned == 0 || budget.decoded == 0 {
+        let Some(bytes) = text.get(run.clone()).filter(|_| budget.scanned > 0) else {
             return;
-        }
-        let Some(bytes) = text.get(run.clone()) else { return };
-        if budget.take_decoded(4 * bytes.len()) {
-            decode_run(bytes, |decoded| {
-                readable((decoded, 0), budget, |stretch| give(run.clone(), stretch))
-            });
-        }
+        };
+        decode_run(bytes, |decoded| {
+            readable((decoded, 0), budget, |stretch| give(run.clone(), stretch))
+        });
     });
     percent_runs(text, |run| {
         let Some(bytes) = text.get(run.clone()) else { return };
-        if budget.take_decoded(bytes.len()) {
+        if budget.scanned > 0 {
             // The name of a parameter stands before its value, and rules may need it.
             let before = text
                 .get(run.start.saturating_sub(CONTEXT)..run.start)
@@ -63,18 +50,65 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
     });
 }
 
-/// Tries every way to read a run: a word before it may have shifted where four characters begin.
+/// Tries every way to read a run: a word before it may have shifted where four characters begin. Most runs are names
+/// and hashes; whether anything printable can come out is seen without decoding.
 fn decode_run(run: &[u8], mut give: impl FnMut(&[u8])) {
-    for skip in 0..4 {
+    let ways = printable_ways(run);
+    for skip in (0..4).filter(|skip| ways >> skip & 1 == 1) {
         give(&base64(run.iter().copied().filter(|byte| is_base64(*byte)).skip(skip)));
     }
-    for digits in run
-        .split(|byte| !byte.is_ascii_hexdigit())
-        .filter(|digits| digits.len() >= SHORTEST)
-    {
-        give(&hex(digits));
-        give(&hex(digits.get(1..).unwrap_or_default()));
+    runs(run, SHORTEST, u8::is_ascii_hexdigit, |start| {
+        let digits = run.get(start..).unwrap_or_default();
+        let length = digits.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        for shift in [0, 1] {
+            let digits = digits.get(shift..length).unwrap_or_default();
+            if has_printable_pairs(digits) {
+                give(&hex(digits));
+            }
+        }
+        start + length
+    });
+}
+
+/// In which of the four ways to cut a run into fours enough of them in a row can be printable: bit `n` for fours that
+/// begin at character `n`.
+fn printable_ways(run: &[u8]) -> u8 {
+    let [first, second, third, fourth] = &FITS;
+    let fits = |table: &[u8; 256], sign: u8| table.get(usize::from(sign)).copied().unwrap_or(0);
+    let (mut ways, mut count) = (0, 0);
+    for line in run.split(|byte| matches!(byte, b'\n' | b'\r' | b'=')) {
+        let (mut past, mut here) = (0_u32, 0_u32);
+        for four in line.chunks_exact(4) {
+            let &[one, two, three, four] = four else { continue };
+            let ways = fits(first, one) & fits(second, two) & fits(third, three) & fits(fourth, four);
+            past = past << 4 | u32::from(ways);
+            // In a long run three readable fours happen by chance.
+            let row = past & past >> 4 & past >> 8;
+            here |= if run.len() > LONG {
+                row & past >> 12 & past >> 16
+            } else {
+                row
+            };
+        }
+        // Lines are cut without regard to fours.
+        let here = here & 15;
+        ways |= here << (count % 4) | here >> (4 - count % 4);
+        count += line.len();
     }
+    u8::try_from(ways & 15).unwrap_or(15)
+}
+
+/// Whether enough pairs in a row have the first digit of a printable character.
+fn has_printable_pairs(digits: &[u8]) -> bool {
+    let odd = |pair: &[u8]| !pair.first().is_some_and(|digit| matches!(digit, b'0' | b'2'..=b'7'));
+    let mut at = 0;
+    while let Some(row) = digits.get(at..at + 2 * READABLE) {
+        match row.chunks_exact(2).rposition(odd) {
+            Some(gap) => at += 2 * (gap + 1),
+            None => return true,
+        }
+    }
+    false
 }
 
 /// Secrets are printable, and what is no encoding decodes to noise: short stretches are not worth a scan.
@@ -82,7 +116,7 @@ fn readable((decoded, context): (&[u8], usize), budget: &mut Budget, mut give: i
     let printable = |byte: u8| (b' '..=b'~').contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');
     let mut start = 0;
     for text in decoded.split(|byte| !printable(*byte)) {
-        if text.len() >= READABLE && budget.take_scanned(text.len()) {
+        if text.len() >= READABLE && budget.take(text.len()) {
             give(Stretch {
                 text,
                 context: context.saturating_sub(start),
@@ -94,22 +128,25 @@ fn readable((decoded, context): (&[u8], usize), budget: &mut Budget, mut give: i
 
 /// Runs of both base64 alphabets, over line ends where lines are as long as encoders make them.
 fn base64_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
+    let fits = |byte: &u8| is_base64(*byte);
+    runs(text, UNPADDED, fits, |start| {
+        let end = base64_end(text, start);
+        if (SHORTEST..=LONGEST).contains(&(end - start)) {
+            give(start..end);
+        }
+        end
+    });
+}
+
+/// Calls `take` with the start of each run of at least `shortest` bytes that `fits`; it gives the end. Most bytes are
+/// never looked at: where the last byte of a stretch does not fit, no run lies in it.
+fn runs(text: &[u8], shortest: usize, fits: impl Fn(&u8) -> bool, mut take: impl FnMut(usize) -> usize) {
     let mut at = 0;
-    while let Some(probe) = text.get(at + UNPADDED - 1) {
-        if !is_base64(*probe) {
-            at += UNPADDED;
-            continue;
-        }
-        let head = text.get(at..at + UNPADDED - 1).unwrap_or_default();
-        if let Some(gap) = head.iter().rposition(|byte| !is_base64(*byte)) {
-            at += gap + 1;
-            continue;
-        }
-        let end = base64_end(text, at);
-        if (SHORTEST..=LONGEST).contains(&(end - at)) {
-            give(at..end);
-        }
-        at = end;
+    while let Some(row) = text.get(at..at + shortest) {
+        at = match row.iter().rposition(|byte| !fits(byte)) {
+            Some(gap) => at + gap + 1,
+            None => take(at).max(at + 1),
+        };
     }
 }
 
@@ -257,3 +294,43 @@ const CONTEXT: usize = 24;
 
 /// Printable bytes that do not follow each other by chance.
 const READABLE: usize = 12;
+
+/// Characters of a long run.
+const LONG: usize = 512;
+
+/// For each place in four characters and each character: in which of the four ways to cut it can stand there, if all
+/// that comes out is printable.
+const FITS: [[u8; 256]; 4] = [fits(0), fits(1), fits(2), fits(3)];
+
+const fn fits(place: usize) -> [u8; 256] {
+    let mut table = [0_u8; 256];
+    let mut code = 0;
+    while code < 256 {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "both tables have 256 entries; checked while compiling"
+        )]
+        let value = VALUES[code];
+        let mut way = 0;
+        while way < 4 && value < 64 {
+            let printable = match (place + 4 - way) % 4 {
+                0 => value >= 8 && value < 32,
+                1 => value & 15 >= 2 && value & 15 < 8,
+                2 => value & 3 < 2,
+                _ => true,
+            };
+            if printable {
+                #[expect(
+                    clippy::indexing_slicing,
+                    reason = "both tables have 256 entries; checked while compiling"
+                )]
+                {
+                    table[code] |= 1 << way;
+                }
+            }
+            way += 1;
+        }
+        code += 1;
+    }
+    table
+}

@@ -20,7 +20,7 @@ pub(super) fn sign(raw: &[u8], at: usize) -> Option<(Sign, usize)> {
 }
 
 /// The sign at `at` with the string's own escapes decoded.
-fn outer(raw: &[u8], at: usize) -> Option<(Sign, usize)> {
+pub(super) fn outer(raw: &[u8], at: usize) -> Option<(Sign, usize)> {
     let byte = *raw.get(at)?;
     if byte == b'\\' {
         return Some(escaped(raw, at).unwrap_or((Sign::Char('\\'), at + 1)));

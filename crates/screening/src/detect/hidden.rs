@@ -1,7 +1,7 @@
 //! What people do not see and models read through: terminal control sequences, control characters, direction marks
 //! and characters that Unicode says to ignore. A secret may not hide behind any of them.
 
-use super::escape::{Sign, sign};
+use super::escape::{Sign, outer, sign};
 
 /// Whether the raw content of a string has to be decoded before it is scanned: anything but printable ASCII without a
 /// backslash.
@@ -86,7 +86,17 @@ pub(super) fn sequence_end(raw: &[u8], first: char, at: usize) -> Option<usize> 
     }
 }
 
+/// Where a backslash that ends a string is over. It may look like the first half of an escape inside the text.
+fn backslash(raw: &[u8], at: usize) -> Option<usize> {
+    let is = |found: &(Sign, usize)| found.0 == Sign::Char('\\');
+    let found = sign(raw, at).filter(is).or_else(|| outer(raw, at).filter(is));
+    found.map(|(_, next)| next)
+}
+
 fn escape_sequence(raw: &[u8], at: usize) -> usize {
+    if let Some(next) = backslash(raw, at) {
+        return next;
+    }
     match sign(raw, at) {
         Some((Sign::Char('['), next)) => parameters(raw, next),
         Some((Sign::Char(']' | 'P' | 'X' | '^' | '_'), next)) => string(raw, next),
@@ -126,12 +136,7 @@ fn string(raw: &[u8], mut at: usize) -> usize {
         match found {
             Sign::Char('\u{7}' | '\u{9c}') => return next,
             Sign::Char('\n') => return at,
-            Sign::Char('\u{1b}') => {
-                return match sign(raw, next) {
-                    Some((Sign::Char('\\'), after)) => after,
-                    Some((Sign::Char(_) | Sign::Byte(_), _)) | None => at,
-                };
-            }
+            Sign::Char('\u{1b}') => return backslash(raw, next).unwrap_or(at),
             Sign::Char(_) | Sign::Byte(_) => at = next,
         }
     }

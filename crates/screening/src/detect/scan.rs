@@ -115,7 +115,8 @@ impl Scan<'_> {
     /// Tries a rule in a window; gives the end of what it looked at.
     fn window(&self, rule: &Rule, window: Range<usize>, ends: &mut Ends, mut give: impl FnMut(Range<usize>)) -> usize {
         let (mut at, mut end) = (window.start, window.end);
-        let mut again = window.len();
+        let mut again = window.len().min(AGAIN);
+        let mut hints = HINTS;
         while at < end {
             let Some(seen) = self.text.get(..end) else { break };
             let Some(found) = rule.pattern.find_at(seen, at) else {
@@ -133,10 +134,15 @@ impl Scan<'_> {
             if let Some(secret) = self.secret(rule, &whole, seen, ends) {
                 at = secret.end.max(whole.end);
                 give(secret);
+                // The hundredth path of a key file says nothing new; the hundredth token has to be masked.
+                hints -= usize::from(rule.redact == Redact::DetectOnly);
+                if hints == 0 {
+                    break;
+                }
                 continue;
             }
             // A refused match may hide a good one that begins inside it. Looking there costs what was matched, and
-            // all such looks together no more than another pass.
+            // an attacker may make each fail, so there is an end to it.
             at = match again.checked_sub(whole.len()) {
                 Some(rest) => {
                     again = rest;
@@ -167,3 +173,9 @@ impl Scan<'_> {
         (!rule.allow.iter().any(|allow| allow.is_match(matched))).then_some(secret)
     }
 }
+
+/// Bytes of refused matches in a window that are looked at again.
+const AGAIN: usize = 32 << 10;
+
+/// Findings that are only told, of one rule in one window.
+const HINTS: usize = 16;

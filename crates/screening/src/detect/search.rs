@@ -195,7 +195,7 @@ fn told_once(mut found: Vec<Found>) -> Vec<Finding> {
         if said {
             continue;
         }
-        if cover.is_none_or(|cover| ends(&finding) > ends(cover) || masks(&finding) > masks(cover)) {
+        if cover.is_none_or(|cover| ends(&finding) > ends(cover) || (masks(&finding) && !masks(cover))) {
             widest = Some(told.len());
         }
         told.push(finding);

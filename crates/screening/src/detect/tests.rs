@@ -25,7 +25,8 @@ pub(super) const NOBODY: Excuse<'static> = Excuse {
 /// A text as it stands in a JSON document.
 pub(super) fn raw(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap();
-    quoted[1..quoted.len() - 1].to_owned()
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap().to_owned()
 }
 
 pub(super) fn text_piece(raw: &str) -> Piece<'_> {
@@ -50,7 +51,7 @@ fn covered<'a>(pieces: &[&'a str], finding: &Finding) -> Vec<&'a str> {
     finding
         .parts
         .iter()
-        .map(|(piece, range)| &pieces[*piece][range.clone()])
+        .map(|(piece, range)| pieces[*piece].get(range.clone()).unwrap())
         .collect()
 }
 

@@ -81,6 +81,7 @@ impl<'a> View<'a> {
     pub(super) fn append(&mut self, piece: usize, raw: &[u8], hidden: Hidden) {
         let (mut run, mut at) = (0, 0);
         self.text.to_mut().reserve(raw.len());
+        self.segments.reserve(raw.len() / 32);
         loop {
             at += plain_length(raw.get(at..).unwrap_or_default());
             let Some(byte) = raw.get(at) else { break };

@@ -77,11 +77,9 @@ fn both_levels_of_escapes_are_read() {
 #[test]
 fn a_secret_over_several_blocks_is_masked_in_each() {
     let token = token();
-    let pieces = [
-        format!("begin {}", &token[..5]),
-        token[5..20].to_owned(),
-        format!("{} end", &token[20..]),
-    ];
+    let (head, rest) = token.split_at(5);
+    let (middle, tail) = rest.split_at(15);
+    let pieces = [format!("begin {head}"), middle.to_owned(), format!("{tail} end")];
     let texts: Vec<&str> = pieces.iter().map(String::as_str).collect();
     let joined = |texts: &[&str]| -> Vec<Finding> {
         let pieces: Vec<_> = texts
@@ -95,7 +93,7 @@ fn a_secret_over_several_blocks_is_masked_in_each() {
     };
     let found = joined(&texts);
     assert_eq!(found.len(), 1);
-    assert_eq!(covered(&texts, &found[0]), [&token[..5], &token[5..20], &token[20..]]);
+    assert_eq!(covered(&texts, &found[0]), [head, middle, tail]);
     let apart: Vec<_> = texts.iter().map(|raw| text_piece(raw)).collect();
     assert_eq!(DETECTOR.find(&apart, &NOBODY), []);
     // What lies in one block is told once, also when the block before it ends in a letter.
