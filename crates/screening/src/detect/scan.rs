@@ -175,7 +175,7 @@ impl Scan<'_> {
 }
 
 /// Bytes of refused matches in a window that are looked at again.
-const AGAIN: usize = 32 << 10;
+const AGAIN: usize = 64 << 10;
 
 /// Findings that are only told, of one rule in one window.
 const HINTS: usize = 16;
