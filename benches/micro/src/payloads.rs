@@ -3,7 +3,9 @@
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use screening::arguments::{self, ArgumentRules, Fields};
-use screening::result::{self, Guards, Raw, Received};
+use screening::result::validate::{Declared, ValidationRules};
+use screening::result::walk::Message;
+use screening::result::{self, Guards, Origin, Raw, Rules, Sanitisation, Standing};
 use serde_json::{Value, json};
 use vocabulary::json::Limits;
 
@@ -20,11 +22,24 @@ const GUARDS: Guards = Guards {
     max_bytes: 33_554_432,
     max_depth: 512,
 };
+const ORIGIN: Origin<'static> = Origin {
+    server: "bench",
+    name: "tool",
+    message: Message::ToolResult,
+    standing: Standing::Untrusted,
+    declared: Declared::Nothing,
+};
 const CLIENT_DEPTH: usize = 64;
 
 /// Measures all of them.
 pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
+    let rules = Rules {
+        guards: GUARDS,
+        validation: ValidationRules::default(),
+        sanitisation: Sanitisation::default(),
+        truncation: None,
+    };
     for kilobytes in [1, 100] {
         let result = Bytes::from(result_of(kilobytes * 1024).to_string());
         let answer = Bytes::from([br#"{"jsonrpc":"2.0","id":7,"result":"#, result.as_ref(), b"}"].concat());
@@ -49,7 +64,7 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
             let _ = std::hint::black_box(mcp::server::parse(&answer, GUARDS.max_depth));
         });
         add(format!("guard a result of {kilobytes} KB"), result.len(), &mut || {
-            let _ = std::hint::black_box(result::screen(Sent(result.clone()), &GUARDS));
+            let _ = std::hint::black_box(result::screen(Raw::Unread(result.clone()), &ORIGIN, &rules));
         });
     }
     let rules = ArgumentRules::compile(LIMITS, SCHEMA.as_bytes(), Fields::Closed)?;
@@ -62,14 +77,6 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         figures.push(Figure::of(stage, || arguments::check(Some(ARGUMENTS), &rules).is_ok()).reading(ARGUMENTS.len()));
     }
     Ok(figures)
-}
-
-struct Sent(Bytes);
-
-impl Received for Sent {
-    fn into_raw(self) -> Raw {
-        Raw::Unread(self.0)
-    }
 }
 
 /// A structured result of about this size.

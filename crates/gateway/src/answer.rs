@@ -19,6 +19,8 @@ use vocabulary::{Principal, ReasonCode};
 
 use crate::asked::{Asked, Ended};
 use crate::bell::Bell;
+use crate::cache::Cache;
+use crate::chokepoint::Workshop;
 use crate::client::Client;
 use crate::edge::Peer;
 use crate::edge::authenticate::Identified;
@@ -44,6 +46,8 @@ pub struct Gateway {
     pub(crate) bell: Bell,
     pub(crate) parked: Lot,
     pub(crate) tasks: Tasks,
+    pub(crate) workshop: Workshop,
+    pub(crate) cache: Cache,
     at_work: Arc<AtomicUsize>,
     itself: Weak<Self>,
 }
@@ -66,6 +70,8 @@ impl Gateway {
             bell: Bell::default(),
             parked: Lot::default(),
             tasks: Tasks::default(),
+            workshop: Workshop::default(),
+            cache: Cache::default(),
             at_work: Arc::default(),
             itself: itself.clone(),
         }))

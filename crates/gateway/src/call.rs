@@ -15,6 +15,7 @@ use crate::answer::Gateway;
 use crate::asked::{Asked, Ended, digest};
 use crate::carry::Load;
 use crate::case::{Case, Decided};
+use crate::read_cache;
 use crate::reply::{DecisionNote, Prepared};
 use crate::town::{ToolOnDisplay, Town, Wanted};
 
@@ -22,6 +23,9 @@ impl Gateway {
     /// Answers `tools/call`.
     pub(crate) async fn call(&self, asked: &Asked, request: &Request) -> Ended {
         let name = request.params().text("name");
+        if name.as_deref() == Some(read_cache::NAME) && read_cache::is_offered(&self.town()) {
+            return Box::pin(self.read_cache(asked, request)).await;
+        }
         let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
         let wanted = Wanted::Tool(named.as_ref().map(|(server, _)| server));
         self.await_first_discovery(&asked.who, &wanted).await;

@@ -11,7 +11,7 @@ use mcp::translate::ResultKind;
 use mcp::{Era, Method, Request};
 use policy::{InFlight, Target};
 use screening::arguments::Checked;
-use screening::result::{ScreenedResult, screen};
+use screening::result::ScreenedResult;
 use upstream::{Departure, Dispatched, Failure, Flight, SeenWalls, Server, TaskMode, embark};
 use vocabulary::Risk;
 
@@ -194,15 +194,13 @@ impl Case<'_> {
                     Box::pin(self.note_subscription(request, &journey)).await;
                 }
                 match dispatched {
-                    Ok(Dispatched::Result(raw)) if journey.session_task => {
-                        match screen(raw, &self.town.limits.result) {
-                            Ok(result) => {
-                                let adapted = self.adapt_session_task(request, &journey, result);
-                                self.conclude(journey, adapted)
-                            }
-                            Err(withheld) => self.conclude(journey, self.kept_back(&withheld)),
+                    Ok(Dispatched::Result(raw)) if journey.session_task => match self.screened(&journey, raw).await {
+                        Ok(result) => {
+                            let adapted = self.adapt_session_task(request, &journey, result);
+                            self.conclude(journey, adapted)
                         }
-                    }
+                        Err(withheld) => self.conclude(journey, self.kept_back(&withheld)),
+                    },
                     other => self.arrive(journey, other).await,
                 }
             }
@@ -222,7 +220,6 @@ impl Case<'_> {
             server: journey.server.id(),
             token: request.params().meta("progressToken"),
             our_token: flight.id(),
-            guards: self.town.limits.result,
             asking: Asking::default(),
             tool: journey.facts.tool_name.as_deref(),
         };
@@ -246,13 +243,12 @@ impl Case<'_> {
 
     /// The answer crosses the chokepoint, or stays here.
     pub(crate) async fn arrive(&self, journey: Journey, dispatched: Result<Dispatched, Failure>) -> Ended {
-        let guards = &self.town.limits.result;
         let (status, reply, code) = match dispatched {
             Err(failure) => {
                 let (facts, source) = (arrived(journey.facts, &journey.walls), journey.server.credential());
                 return self.failed(facts, journey.decision, Some(source), &failure);
             }
-            Ok(Dispatched::Result(raw)) => match screen(raw, guards) {
+            Ok(Dispatched::Result(raw)) => match self.screened(&journey, raw).await {
                 Ok(result) => self.adapt(&journey, result).await,
                 Err(withheld) => self.kept_back(&withheld),
             },
@@ -260,7 +256,7 @@ impl Case<'_> {
             Ok(Dispatched::TaskAsks(_)) => self.kept_back(&unusable()),
             Ok(Dispatched::Error(raw)) => {
                 let code = raw.code();
-                match screen(raw, guards) {
+                match self.screened_error(&journey, raw).await {
                     Ok(error) => (Status::Error, self.adapt_error(&journey, error, code), None),
                     Err(withheld) => self.kept_back(&withheld),
                 }

@@ -161,7 +161,7 @@ impl<'a> Case<'a> {
         let outcome = Outcome {
             status,
             executed,
-            screening: Vec::new(),
+            screening: reply.acts(),
         };
         Ended {
             ending: Ending::Called {

@@ -272,7 +272,7 @@ impl Case<'_> {
                 Ok(Dispatched::TaskAsks(raw)) => (raw, true),
                 other => return self.arrive(journey, other).await,
             };
-            let result = match screening::result::screen(raw, &self.town.limits.result) {
+            let result = match self.screened(&journey, raw).await {
                 Ok(result) => result,
                 Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
             };

@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use mcp::splice::Splice;
 use mcp::translate::LogLevel;
-use screening::result::{Guards, ScreenedResult, screen};
+use screening::result::ScreenedResult;
+use screening::result::walk::Message;
 use upstream::{Aside, Companion, ListKind, OpenCase, Question, RawNotification, Waiting};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
+use crate::chokepoint::beside_a_call;
 use crate::client::Client;
 use crate::outlet::Passing;
 
@@ -25,7 +27,6 @@ pub(crate) struct Escort<'a> {
     pub(crate) token: Option<&'a [u8]>,
     /// The token that the server was given.
     pub(crate) our_token: u64,
-    pub(crate) guards: Guards,
     pub(crate) asking: Asking,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
@@ -104,8 +105,13 @@ impl Escort<'_> {
             self.gateway.list_changed(self.server, kind);
             return;
         }
-        let Ok(params) = screen(told.into_params(), &self.guards) else {
-            tracing::warn!(server = %self.server, method, "a notification was withheld: it breaks a guard");
+        let message = match method.as_str() {
+            "notifications/tasks" | "notifications/tasks/status" => Message::TaskState,
+            _ => Message::Other,
+        };
+        let origin = beside_a_call(self.server, self.tool, message);
+        let Ok(params) = self.gateway.screen(told.into_params(), &origin, self.asked).await else {
+            tracing::warn!(server = %self.server, method, "a notification was withheld");
             return;
         };
         match method.as_str() {

@@ -8,13 +8,15 @@ use bytes::Bytes;
 use mcp::method::federated;
 use mcp::splice::Splice;
 use policy::Target;
-use screening::result::{Guards, screen};
+use screening::result::Origin;
+use screening::result::walk::Message;
 use tokio::task::JoinSet;
 use upstream::{Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
+use crate::chokepoint::beside_a_call;
 use crate::introduce::usable;
 use crate::town::{ServerState, Town};
 
@@ -44,7 +46,7 @@ impl Gateway {
             match listed {
                 Ok(listed) => {
                     gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
-                    let entries = self.admitted(asked, town, (server.id(), kind), listed);
+                    let entries = self.admitted(asked, town, (server.id(), kind), listed).await;
                     gathered.entries.extend(entries);
                 }
                 Err(failure) => {
@@ -78,7 +80,7 @@ impl Gateway {
             }
             for (server, listed) in self.ask_servers(asked, town, kind).await {
                 let Ok(listed) = listed else { continue };
-                let names = listed_names(kind, listed, &town.limits.result);
+                let names = self.listed_names(asked, (server.id(), kind), listed).await;
                 for (uri, found) in uris.iter().zip(&mut owners) {
                     let target = Target::Resource {
                         server: server.id().clone(),
@@ -139,7 +141,7 @@ impl Gateway {
     }
 
     /// The entries that cross the chokepoint, that the client may use, under the route's names.
-    fn admitted(
+    async fn admitted(
         &self,
         asked: &Asked,
         town: &Town,
@@ -147,10 +149,11 @@ impl Gateway {
         listed: Listed,
     ) -> Vec<Bytes> {
         let caller = town.policy.caller(&asked.who);
-        let guards: Guards = town.limits.result;
         let mut admitted = Vec::new();
         for entry in listed.entries {
-            let Ok(entry) = screen(entry, &guards) else { continue };
+            let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await else {
+                continue;
+            };
             let raw = entry.bytes();
             if kind == ListKind::Tasks {
                 // What is not this principal's is not there.
@@ -172,22 +175,31 @@ impl Gateway {
         }
         admitted
     }
+
+    /// The URIs or templates of a list that cross the chokepoint.
+    async fn listed_names(&self, asked: &Asked, (server, kind): (&ServerId, ListKind), listed: Listed) -> Vec<String> {
+        let member = if kind == ListKind::Templates {
+            "uriTemplate"
+        } else {
+            "uri"
+        };
+        let mut names = Vec::new();
+        for entry in listed.entries {
+            if let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await {
+                names.extend(mcp::server::text_member(entry.bytes(), member));
+            }
+        }
+        names
+    }
 }
 
-/// The URIs or templates of a list that cross the chokepoint.
-fn listed_names(kind: ListKind, listed: Listed, guards: &Guards) -> Vec<String> {
-    let member = if kind == ListKind::Templates {
-        "uriTemplate"
-    } else {
-        "uri"
+/// Entries are definitions, but for tasks.
+fn origin(server: &ServerId, kind: ListKind) -> Origin<'_> {
+    let message = match kind {
+        ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Templates => Message::Definitions,
+        ListKind::Tasks => Message::TaskState,
     };
-    let entries = listed
-        .entries
-        .into_iter()
-        .filter_map(|entry| screen(entry, guards).ok());
-    entries
-        .filter_map(|entry| mcp::server::text_member(entry.bytes(), member))
-        .collect()
+    beside_a_call(server, None, message)
 }
 
 fn fits(kind: ListKind, names: &[String], uri: &str) -> bool {

@@ -4,9 +4,11 @@
 pub mod answer;
 mod asked;
 mod bell;
+mod cache;
 mod call;
 mod carry;
 mod case;
+mod chokepoint;
 mod client;
 mod converse;
 mod dialogue;
@@ -22,6 +24,7 @@ mod note;
 mod outlet;
 mod parked;
 mod question;
+mod read_cache;
 mod reply;
 mod route;
 mod seal;
@@ -35,6 +38,7 @@ mod track;
 mod unstoppable;
 
 pub use answer::Gateway;
+pub use cache::cache_key;
 pub use edge::authenticate::Identified;
 pub use outlet::ReplyBody;
 pub use reply::{Answer, Prepared, release};

@@ -16,6 +16,7 @@ use crate::asked::{Asked, Ended};
 use crate::case::Case;
 use crate::client::Client;
 use crate::introduce::Offers;
+use crate::read_cache;
 use crate::reply::{DecisionNote, Prepared};
 use crate::town::{Display, ServerState, Town, Wanted};
 
@@ -175,7 +176,11 @@ impl<'a> Tools<'a> {
                 tool.federated()
             }
         };
-        let displays: Vec<&Display> = visible.iter().filter_map(display).collect();
+        let mut displays: Vec<&Display> = visible.iter().filter_map(display).collect();
+        // Who sees no tool has nothing to read on in.
+        if !displays.is_empty() && read_cache::is_offered(town) {
+            displays.push(&read_cache::DISPLAY);
+        }
         let unavailable = if server.is_none() {
             unavailable(town, who, &visible)
         } else {

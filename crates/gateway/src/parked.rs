@@ -100,7 +100,6 @@ impl Case<'_> {
             current: current.clone(),
             server: journey.server.id().clone(),
             our_token: flight.id(),
-            guards: self.town.limits.result,
             asking: asking.clone(),
             tool: journey.facts.tool_name.clone(),
             tell,
@@ -220,7 +219,6 @@ struct Attendant {
     current: Current,
     server: vocabulary::ServerId,
     our_token: u64,
-    guards: screening::result::Guards,
     asking: Asking,
     tool: Option<String>,
     tell: mpsc::Sender<Posed>,
@@ -238,7 +236,6 @@ impl Companion for Attendant {
                         server: &self.server,
                         token: token.as_deref(),
                         our_token: self.our_token,
-                        guards: self.guards,
                         asking: self.asking.clone(),
                         tool: None,
                     };
@@ -247,9 +244,7 @@ impl Companion for Attendant {
                 Aside::Question(question) => question,
             };
             let (method, params, reply) = question.split();
-            let allowed = self
-                .gateway
-                .allow_question(&asked, &self.server, (method, params), &self.guards);
+            let allowed = self.gateway.allow_question(&asked, &self.server, (method, params));
             match allowed.await {
                 Ok(allowed) if self.asking.begin().is_some() => {
                     if !self.gateway.record_question(&asked, &allowed, None).await {

@@ -8,7 +8,8 @@ use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Outcome, Status, Verd
 use mcp::capabilities::Capabilities;
 use mcp::{Content, compose};
 use policy::{CallFacts, Decision, Grounds, Permit, Target};
-use screening::result::{Guards, ScreenedResult, screen};
+use screening::result::ScreenedResult;
+use screening::result::walk::Message;
 use upstream::{Question, RawParams, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
@@ -16,6 +17,7 @@ use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
 use crate::answer::Gateway;
 use crate::asked::Asked;
 use crate::case::credential_facts;
+use crate::chokepoint::beside_a_call;
 use crate::escort::Escort;
 use crate::outlet::Passing;
 
@@ -44,9 +46,7 @@ impl Gateway {
     /// Puts a question to the client of a session, without holding up its call.
     pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: Question) {
         let (method, params, reply) = question.split();
-        let allowed = self
-            .allow_question(escort.asked, escort.server, (method, params), &escort.guards)
-            .await;
+        let allowed = self.allow_question(escort.asked, escort.server, (method, params)).await;
         let allowed = match allowed {
             Ok(allowed) => allowed,
             Err(refused) => return reply.send(&refused).await,
@@ -107,9 +107,13 @@ impl Gateway {
         asked: &Asked,
         server: &ServerId,
         (method, params): (String, Option<RawParams>),
-        guards: &Guards,
     ) -> Result<Allowed, Content> {
-        let params = match params.map(|params| screen(params, guards)).transpose() {
+        let origin = beside_a_call(server, None, Message::Other);
+        let params = match params {
+            None => Ok(None),
+            Some(params) => self.screen(params, &origin, asked).await.map(Some),
+        };
+        let params = match params {
             Ok(params) => params,
             Err(withheld) => {
                 let decision = self.decision(Verdict::Deny, "builtin:guards".into(), withheld.code);
@@ -128,7 +132,7 @@ impl Gateway {
                     ..asked.arrival
                 };
                 let _ = self.ledger.append(&arrival, ending, 0).await;
-                return Err(compose::error_content(-32602, "the question breaks a guard"));
+                return Err(compose::error_content(-32602, "the question may not be passed on"));
             }
         };
         self.allow_screened(asked, server, method, params).await

@@ -195,6 +195,20 @@ impl Prepared {
         self
     }
 
+    /// What the chokepoint did about what a server sent, for the receipt.
+    pub(crate) fn acts(&self) -> Vec<&'static str> {
+        match &self.content {
+            Content::Screened { result, .. } => result.acts().iter().map(|act| act.as_str()).collect(),
+            Content::ServerError { error, .. } => error.acts().iter().map(|act| act.as_str()).collect(),
+            Content::Refusal { decision, .. } | Content::ErrorResult { decision, .. } => {
+                let withheld = [ReasonCode::WithheldSchema, ReasonCode::WithheldSanitisation];
+                let blocked = withheld.contains(&decision.code);
+                blocked.then_some("blocked").into_iter().collect()
+            }
+            Content::Nothing | Content::Events(_) | Content::Own { .. } => Vec::new(),
+        }
+    }
+
     /// The HTTP status.
     pub(crate) fn http_status(&self) -> StatusCode {
         self.status

@@ -246,7 +246,6 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
             server: server.id(),
             token: None,
             our_token: 0,
-            guards: gateway.town().limits.result,
             asking: Asking::default(),
             tool: None,
         };

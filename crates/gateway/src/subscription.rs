@@ -12,6 +12,7 @@ use mcp::method::recordable;
 use mcp::splice::Splice;
 use mcp::{Request, compose, sse};
 use policy::{CallFacts, Decision, Grounds, Target};
+use screening::result::walk::Message;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 use upstream::{Alone, Aside, Companion, Guest, ListKind, Server, Topics, Waiting};
 use vocabulary::json::Value;
@@ -20,6 +21,7 @@ use vocabulary::{Digest, ReceiptId, ServerId};
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
+use crate::chokepoint::beside_a_call;
 use crate::introduce::Offers;
 use crate::outlet::{BACKLOG, EventBody, Passing};
 use crate::reply::Prepared;
@@ -174,14 +176,14 @@ async fn relay_updates(
     server: Arc<Server>,
     guest: Guest,
     uris: Vec<String>,
-    told: mpsc::Sender<upstream::RawNotification>,
+    told: mpsc::Sender<Update>,
     ready: oneshot::Sender<()>,
 ) {
     let topics = Topics {
         uris,
         ..Topics::default()
     };
-    let ear = UpdateEar(told.clone());
+    let ear = UpdateEar(server.id().clone(), told.clone());
     let tell = || {
         let _ = ready.send(());
     };
@@ -191,14 +193,17 @@ async fn relay_updates(
     }
 }
 
-struct UpdateEar(mpsc::Sender<upstream::RawNotification>);
+/// What a server tells of a resource.
+type Update = (ServerId, upstream::RawNotification);
+
+struct UpdateEar(ServerId, mpsc::Sender<Update>);
 
 impl Companion for UpdateEar {
     fn hear(&self, aside: Aside) -> Waiting<'_> {
         Box::pin(async move {
             match aside {
                 Aside::Notification(raw) if raw.method() == "notifications/resources/updated" => {
-                    let _ = self.0.send(raw).await;
+                    let _ = self.1.send((self.0.clone(), raw)).await;
                 }
                 other @ (Aside::Notification(_) | Aside::Question(_)) => Alone.hear(other).await,
             }
@@ -249,7 +254,7 @@ impl Subscription {
         self,
         gateway: Arc<Gateway>,
         mut bell: broadcast::Receiver<Ring>,
-        mut updates: mpsc::Receiver<upstream::RawNotification>,
+        mut updates: mpsc::Receiver<Update>,
     ) {
         let mut seen = gateway.tools_seen(&self.asked.who, self.asked.route.server());
         // The credential is to be shown again now and then.
@@ -258,7 +263,7 @@ impl Subscription {
             tokio::select! {
                 () = self.sender.closed() => return,
                 () = &mut too_long => return self.end().await,
-                Some(raw) = updates.recv() => self.update(&gateway, raw).await,
+                Some(update) = updates.recv() => self.update(&gateway, update).await,
                 ring = bell.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
                     Heard::Change(kind) if self.wants(kind) => self.change(kind).await,
                     Heard::Change(_) | Heard::Nothing => {}
@@ -284,9 +289,9 @@ impl Subscription {
         self.say(&Passing::own(notification_of(kind), Some(&params))).await;
     }
 
-    async fn update(&self, gateway: &Gateway, raw: upstream::RawNotification) {
-        let guards = gateway.town().limits.result;
-        let Ok(params) = screening::result::screen(raw.into_params(), &guards) else {
+    async fn update(&self, gateway: &Gateway, (server, raw): Update) {
+        let origin = beside_a_call(&server, None, Message::Other);
+        let Ok(params) = gateway.screen(raw.into_params(), &origin, &self.asked).await else {
             return;
         };
         let uri = mcp::server::text_member(params.bytes(), "uri");

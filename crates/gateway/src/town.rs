@@ -8,7 +8,7 @@ use mcp::headers::Marks;
 use mcp::method::federated;
 use policy::{Inventory, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry};
 use screening::arguments::{ArgumentRules, Fields};
-use screening::result::Guards;
+use screening::result::validate::Declaration;
 use tokio::sync::watch;
 use vocabulary::json::{self, Value};
 use vocabulary::{Principal, ServerId, ToolId, canonical};
@@ -25,8 +25,8 @@ pub struct Limits {
     pub request_depth: usize,
     /// Bounds on arguments.
     pub arguments: json::Limits,
-    /// Bounds on any message of a server.
-    pub result: Guards,
+    /// How long the rest of a text that was cut can be read.
+    pub cache_ttl: std::time::Duration,
     /// How long a list waits for a server that was never discovered.
     pub first_discovery: std::time::Duration,
 }
@@ -68,6 +68,8 @@ pub struct TownPlan {
     pub limiter: policy::Limits,
     /// Sizes.
     pub limits: Limits,
+    /// What happens to what servers send.
+    pub screening: Arc<screening::result::Rules>,
     /// Which permits are good: a new number voids those of the last.
     pub epoch: u64,
     /// The town before this one; what did not change is taken over.
@@ -82,6 +84,7 @@ pub struct Town {
     pub(crate) policy: Arc<Snapshot>,
     pub(crate) limiter: policy::Limits,
     pub(crate) limits: Limits,
+    pub(crate) screening: Arc<screening::result::Rules>,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
@@ -91,6 +94,8 @@ pub struct Town {
 /// What the gateway keeps beside a tool's entry.
 pub(crate) struct ToolOnDisplay {
     pub(crate) rules: ArgumentRules,
+    /// What the tool declares of its output.
+    pub(crate) output: Declaration,
     /// What of the arguments a modern request repeats in its headers.
     pub(crate) marks: Marks,
     /// Whether the tool runs as a task of the legacy era only.
@@ -151,6 +156,7 @@ impl Town {
             policy: Arc::new(Snapshot::build(inventory, plan.rules, plan.epoch)),
             limiter: plan.limiter,
             limits: plan.limits,
+            screening: plan.screening,
             servers: plan
                 .servers
                 .into_iter()
@@ -249,6 +255,7 @@ impl ToolOnDisplay {
         let (plain, federated) = (OnceLock::new(), OnceLock::new());
         Some(Arc::new(Self {
             rules,
+            output: Declaration::compile(entry.output_schema.as_deref()),
             marks,
             needs_task: mcp::task::is_required(&entry.definition),
             fields,

@@ -174,6 +174,11 @@ impl Compiled {
         }
     }
 
+    /// Whether the schema speaks of a member of this name.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.known.contains(name)
+    }
+
     /// Patterns that are not checked, since no linear-time engine can run them.
     pub(crate) fn dropped_patterns(&self) -> &[DroppedPattern] {
         &self.dropped

@@ -78,6 +78,12 @@ impl OutputSchema {
         self.hash
     }
 
+    /// Whether a member's name is one that the schema itself speaks of, so that it can be told.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.compiled.knows(name)
+    }
+
     /// Patterns that are not checked, since no linear-time engine can run them.
     #[must_use]
     pub fn dropped_patterns(&self) -> &[DroppedPattern] {

@@ -1,8 +1,12 @@
 //! The chokepoint: everything a server sends becomes a [`ScreenedResult`] here, or is withheld.
 
+pub mod decision;
 pub mod edit;
 mod guard;
+mod pipeline;
 pub mod redact;
+pub mod rules;
+mod search;
 pub mod spotlight;
 pub mod strip;
 pub mod truncate;
@@ -13,7 +17,10 @@ use bytes::Bytes;
 use vocabulary::ReasonCode;
 use vocabulary::json::scanned::Scanned;
 
-use guard::Breach;
+use guard::{Breach, Seen};
+
+pub use decision::{Act, Decision, FindingNote, Screening};
+pub use rules::{Origin, ResponseAction, Rules, Sanitisation, Spotlight, Standing, Truncation};
 
 /// Something a server sent: the raw span of a JSON-RPC `result`, untrusted.
 pub trait Received {
@@ -28,6 +35,30 @@ pub enum Raw {
     Unread(Bytes),
     /// They are well-formed, and their depth is known.
     Scanned(Scanned),
+}
+
+impl Raw {
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Unread(bytes) => bytes.len(),
+            Self::Scanned(scanned) => scanned.bytes().len(),
+        }
+    }
+}
+
+impl Received for Raw {
+    fn into_raw(self) -> Raw {
+        self
+    }
+}
+
+/// What was screened can be screened again, by other rules.
+impl Received for ScreenedResult {
+    fn into_raw(self) -> Raw {
+        Raw::Unread(self.bytes)
+    }
 }
 
 /// Absolute limits on any message of a server (`[limits] result`).
@@ -64,6 +95,17 @@ pub struct ScreenedResult {
     bytes: Bytes,
     tool_error: ToolError,
     result_type: Said,
+    kept: Vec<Kept>,
+    acts: Vec<Act>,
+}
+
+/// A text that was cut: the whole of it, sanitised, and the key the caller was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// The key.
+    pub key: String,
+    /// The text.
+    pub whole: String,
 }
 
 /// What a result says of its type.
@@ -85,6 +127,28 @@ enum ToolError {
 }
 
 impl ScreenedResult {
+    fn new(bytes: Bytes, seen: Seen, kept: Vec<Kept>) -> Self {
+        let tool_error = if seen.is_error { ToolError::Yes } else { ToolError::No };
+        Self {
+            bytes,
+            tool_error,
+            result_type: seen.result_type,
+            kept,
+            acts: Vec::new(),
+        }
+    }
+
+    /// What was done about it, for the receipt.
+    #[must_use]
+    pub fn acts(&self) -> &[Act] {
+        &self.acts
+    }
+
+    /// What was cut out of it, to be kept for whoever reads on.
+    pub fn take_kept(&mut self) -> Vec<Kept> {
+        std::mem::take(&mut self.kept)
+    }
+
     /// The bytes to forward.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
@@ -99,6 +163,8 @@ impl ScreenedResult {
             bytes: piece.clone(),
             tool_error: ToolError::No,
             result_type: Said::Nothing,
+            kept: Vec::new(),
+            acts: Vec::new(),
         })
     }
 
@@ -125,53 +191,35 @@ pub struct Withheld {
 }
 
 /// Screens what a server sent. On the clean path the very bytes that came are given on.
-///
-/// # Errors
-/// When they break a guard or are not a JSON document's.
-pub fn screen<R: Received>(raw: R, guards: &Guards) -> Result<ScreenedResult, Withheld> {
-    let (bytes, seen) = match raw.into_raw() {
-        Raw::Unread(bytes) => {
-            let seen = guard::scan(&bytes, guards);
-            (bytes, seen)
-        }
-        Raw::Scanned(scanned) => {
-            let seen = guard::judge(&scanned, guards);
-            (scanned.into_bytes(), seen)
-        }
-    };
-    match seen {
-        Ok(guard::Seen { is_error, result_type }) => {
-            let tool_error = if is_error { ToolError::Yes } else { ToolError::No };
-            Ok(ScreenedResult {
-                bytes,
-                tool_error,
-                result_type,
-            })
-        }
-        Err(breach) => Err(withheld(breach, guards)),
-    }
+pub fn screen<R: Received>(raw: R, origin: &Origin<'_>, rules: &Rules) -> Screening {
+    pipeline::Run { origin, rules }.through(raw.into_raw())
 }
 
-fn withheld(breach: Breach, guards: &Guards) -> Withheld {
-    let (code, cause) = match breach {
+/// What a broken limit leads to, and its name.
+fn breached(breach: Breach, guards: &Guards) -> (Withheld, Option<&'static str>) {
+    let (cause, guard) = match breach {
         Breach::TooLarge => (
-            ReasonCode::WithheldSchema,
             format!("the result has more than {} bytes", guards.max_bytes),
+            "limits.result.max_bytes",
         ),
         Breach::TooDeep => (
-            ReasonCode::WithheldSchema,
             format!("the result is nested deeper than {} levels", guards.max_depth),
+            "limits.result.max_depth",
         ),
-        Breach::Malformed => (
-            ReasonCode::ErrorUpstream,
-            "the result is not well-formed JSON".to_owned(),
-        ),
+        Breach::Malformed => return (unreadable(), None),
     };
-    let message = match breach {
-        Breach::TooLarge | Breach::TooDeep => format!("output schema validation failed: {cause}"),
-        Breach::Malformed => cause,
+    let withheld = Withheld {
+        code: ReasonCode::WithheldSchema,
+        message: format!("output schema validation failed: {cause}"),
     };
-    Withheld { code, message }
+    (withheld, Some(guard))
+}
+
+fn unreadable() -> Withheld {
+    Withheld {
+        code: ReasonCode::ErrorUpstream,
+        message: "the result is not well-formed JSON".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub enum NameFault {
     #[error("a server id is 1 to 32 characters of a-z, 0-9 and `-`")]
     ServerId,
     /// The id `portreeve` belongs to the gateway itself.
-    #[error("the server id `portreeve` is reserved for built-in tools")]
+    #[error("the name `portreeve` is reserved for built-in tools")]
     Reserved,
     /// A tool name is 1 to 128 characters: visible ASCII, and letters and digits of any script.
     #[error("a tool name is 1 to 128 characters: visible ASCII, and letters and digits of any script")]
@@ -64,6 +64,10 @@ impl ToolName {
         // Letters that show nothing: they are letters to Unicode, and a disguise to everybody else.
         let filler = |c: char| matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
         let visible = |c: char| c.is_ascii_graphic() || (c.is_alphanumeric() && !filler(c));
+        // On its server's own route it would be taken for one of ours.
+        if text.starts_with("portreeve__") {
+            return Err(NameFault::Reserved);
+        }
         if (1..=128).contains(&text.chars().count()) && text.chars().all(visible) {
             Ok(Self(text.into()))
         } else {
@@ -110,6 +114,7 @@ mod tests {
             assert_eq!(ServerId::parse(bad), Err(NameFault::ServerId), "{bad}");
         }
         assert_eq!(ServerId::parse("portreeve"), Err(NameFault::Reserved));
+        assert_eq!(ToolName::parse("portreeve__read_cache"), Err(NameFault::Reserved));
     }
 
     #[test]

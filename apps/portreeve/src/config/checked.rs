@@ -9,7 +9,7 @@ use vocabulary::ServerId;
 use super::fault::{Complaint, Fault, Faults, Notes};
 use super::raw::{RawConfig, Surroundings};
 use super::tree::Section;
-use super::{Audit, Identity, Limits, Listen, Policy, Server, State};
+use super::{Audit, Identity, Limits, Listen, Output, Policy, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Config {
     pub policy: Policy,
     /// `[limits]`
     pub limits: Limits,
+    /// `[output_validation]`, `[output_sanitisation]`, `[detection]` and `[response]`
+    pub output: Output,
     file: PathBuf,
     files: Vec<PathBuf>,
     warnings: Vec<Fault>,
@@ -94,6 +96,7 @@ impl TryFrom<RawConfig> for Config {
             servers,
             policy,
             limits,
+            output,
         } = sections;
         let files = surroundings.into_files();
         Ok(Self {
@@ -104,6 +107,7 @@ impl TryFrom<RawConfig> for Config {
             servers,
             policy,
             limits,
+            output,
             file,
             files,
             warnings,
@@ -119,6 +123,7 @@ struct Sections {
     servers: BTreeMap<ServerId, Server>,
     policy: Policy,
     limits: Limits,
+    output: Output,
 }
 
 impl Sections {
@@ -131,6 +136,7 @@ impl Sections {
         let servers = super::servers::check(&mut root, state.as_ref(), around);
         let policy = Policy::check(root.section("policy"), around);
         let limits = Limits::check(root.section("limits"));
+        let output = Output::check(&mut root, around);
         root.finish();
         Some(Self {
             listen: listen?,
@@ -140,6 +146,7 @@ impl Sections {
             servers,
             policy: policy?,
             limits: limits?,
+            output: output?,
         })
     }
 }

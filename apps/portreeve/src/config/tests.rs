@@ -243,10 +243,6 @@ fn keys_of_later_features_are_refused_by_that_name() {
         ("[state]\nstore = \"postgres://u:p@h/d\"", "state.store"),
         ("[state]\ncoordination = \"redis://h\"", "state.coordination"),
         ("[audit]\nrecord_arguments = true", "audit.record_arguments"),
-        ("[output_validation]\nmode = \"warn\"", "output_validation"),
-        ("[output_sanitisation]\nmax_redactions = 1", "output_sanitisation"),
-        ("[detection]\narguments = \"off\"", "detection"),
-        ("[response]\nlimit_bytes = 0", "response"),
     ] {
         let told = fault(text);
         assert!(told.contains(&format!(" {key}: ")), "{key}: {told}");

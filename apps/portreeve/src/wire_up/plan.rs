@@ -16,7 +16,7 @@ use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};
 use sandbox::Launcher;
-use screening::result::Guards;
+use screening::result::{Guards, Truncation};
 use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
 use vocabulary::{Clock, ServerId, json};
 
@@ -199,7 +199,8 @@ pub(super) fn open_tools(config: &Config) -> BTreeSet<(ServerId, String)> {
     open
 }
 
-pub(super) fn limits(limits: &config::Limits) -> gateway::Limits {
+pub(super) fn limits(config: &Config) -> gateway::Limits {
+    let limits = &config.limits;
     gateway::Limits {
         request_bytes: limits.request.max_bytes,
         request_depth: limits.request.max_depth,
@@ -209,11 +210,25 @@ pub(super) fn limits(limits: &config::Limits) -> gateway::Limits {
             max_string: limits.arguments.max_string,
             max_items: limits.arguments.max_items,
         },
-        result: Guards {
-            max_bytes: limits.result.max_bytes,
-            max_depth: limits.result.max_depth,
-        },
+        cache_ttl: config.output.response.cache_ttl,
         first_discovery: FIRST_DISCOVERY.min(limits.timeout),
+    }
+}
+
+/// What happens to what servers send.
+pub(super) fn screening(config: &Config) -> screening::result::Rules {
+    let limits = &config.limits.result;
+    screening::result::Rules {
+        guards: Guards {
+            max_bytes: limits.max_bytes,
+            max_depth: limits.max_depth,
+        },
+        validation: config.output.validation,
+        sanitisation: config.output.sanitisation.clone(),
+        truncation: config.output.response.limit_bytes.map(|limit_bytes| Truncation {
+            limit_bytes,
+            mint: gateway::cache_key,
+        }),
     }
 }
 

@@ -134,7 +134,8 @@ impl Running {
             open_tools: plan::open_tools(&current.config),
             extension_methods: plan::extension_methods(&current.config),
             limiter: current.limiter.clone(),
-            limits: plan::limits(&current.config.limits),
+            limits: plan::limits(&current.config),
+            screening: Arc::new(plan::screening(&current.config)),
             epoch: EPOCH,
             previous,
         });

@@ -87,7 +87,11 @@ pub(super) fn write_screening(out: &mut Vec<u8>, decision: &ScreeningDecision, s
     let mut line = Line(out);
     line.raw(r#"{"findings":["#);
     for (index, finding) in decision.findings.iter().enumerate() {
-        line.raw(if index > 0 { r#",{"category":"# } else { r#"{"category":"# });
+        line.raw(if index > 0 {
+            r#",{"category":"#
+        } else {
+            r#"{"category":"#
+        });
         line.text(Some(&finding.category));
         line.raw(r#","length":"#);
         line.number(Some(finding.length));

@@ -18,7 +18,20 @@ const WIDE: Guards = Guards {
 };
 
 fn screened(text: impl Into<Bytes>, guards: &Guards) -> Result<ScreenedResult, Withheld> {
-    screen(Sent(text.into()), guards)
+    let rules = Rules {
+        guards: *guards,
+        validation: validate::ValidationRules::default(),
+        sanitisation: Sanitisation::default(),
+        truncation: None,
+    };
+    let origin = Origin {
+        server: "s",
+        name: "t",
+        message: walk::Message::ToolResult,
+        standing: Standing::Untrusted,
+        declared: validate::Declared::Nothing,
+    };
+    screen(Sent(text.into()), &origin, &rules).release(&[(); 1])
 }
 
 fn code(text: impl Into<Bytes>, guards: &Guards) -> Option<ReasonCode> {

@@ -85,6 +85,47 @@ pub enum Declared<'a> {
     },
 }
 
+/// What the pinned definition of a tool declares of its output, compiled before any call.
+#[derive(Debug)]
+pub enum Declaration {
+    /// No schema.
+    Nothing,
+    /// A schema.
+    Schema(Box<OutputSchema>),
+    /// A schema that was refused at admission or could not be compiled.
+    Uncompilable {
+        /// The digest of the schema as it came.
+        hash: Digest,
+        /// Why; nothing of the schema in it.
+        fault: String,
+    },
+}
+
+impl Declaration {
+    /// Compiles what a definition declares.
+    #[must_use]
+    pub fn compile(raw: Option<&[u8]>) -> Self {
+        match raw.map(|raw| (raw, OutputSchema::compile(raw))) {
+            None => Self::Nothing,
+            Some((_, Ok(schema))) => Self::Schema(Box::new(schema)),
+            Some((raw, Err(fault))) => Self::Uncompilable {
+                hash: Digest::of(raw),
+                fault: fault.to_string(),
+            },
+        }
+    }
+
+    /// For the judgement of one result.
+    #[must_use]
+    pub fn declared(&self) -> Declared<'_> {
+        match self {
+            Self::Nothing => Declared::Nothing,
+            Self::Schema(schema) => Declared::Schema(schema),
+            Self::Uncompilable { hash, .. } => Declared::Uncompilable { hash: *hash },
+        }
+    }
+}
+
 /// What validation found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {

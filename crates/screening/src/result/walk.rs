@@ -22,6 +22,8 @@ pub enum Message {
     ResourceRead,
     /// The result of `prompts/get`.
     PromptGet,
+    /// The state of a task; its `result` is a tool's.
+    TaskState,
     /// Anything else that is no definition: completions, errors, notifications, requests of servers, tasks.
     Other,
     /// Definitions of tools, prompts and resources, and instructions.

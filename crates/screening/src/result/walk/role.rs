@@ -11,7 +11,9 @@ use super::{BlockKind, Message, Mime, Part, Place};
 pub(super) enum Role {
     /// The message.
     Top,
-    /// The `_meta` of the message.
+    /// The result of a tool within the state of a task.
+    TaskResult,
+    /// The `_meta` of the message, or of the result in it.
     TopMeta,
     /// A member of that which bears our name.
     Forged,
@@ -53,6 +55,7 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
     };
     let known = match role {
         Role::Top => of_top(&name, message),
+        Role::TaskResult => of_top(&name, Message::ToolResult),
         Role::TopMeta => name.starts_with(OURS).then_some(Role::Forged),
         Role::Forged => Some(Role::Forged),
         Role::Message => match &*name {
@@ -84,6 +87,7 @@ pub(super) fn of_element(role: Role, message: Message) -> Role {
         Role::Messages => Role::Message,
         Role::Forged => Role::Forged,
         Role::Top
+        | Role::TaskResult
         | Role::TopMeta
         | Role::Message
         | Role::Block(_)
@@ -100,11 +104,14 @@ pub(super) fn place(role: Role, message: Message) -> Place {
     match role {
         Role::Top => match message {
             Message::ToolResult | Message::ResourceRead | Message::PromptGet => Place::Meta,
-            Message::Other => Place::Free,
+            Message::Other | Message::TaskState => Place::Free,
             Message::Definitions => Place::Definition,
         },
+        Role::TaskResult => Place::Meta,
         Role::TopMeta | Role::Forged => match message {
-            Message::ToolResult | Message::ResourceRead | Message::PromptGet | Message::Other => Place::Meta,
+            Message::ToolResult | Message::ResourceRead | Message::PromptGet | Message::TaskState | Message::Other => {
+                Place::Meta
+            }
             Message::Definitions => Place::Definition,
         },
         Role::Content | Role::Contents | Role::Messages | Role::Message => Place::Free,
@@ -147,9 +154,12 @@ fn of_top(name: &[u8], message: Message) -> Option<Role> {
         (b"isError", Message::ToolResult) => Some(Role::Within(Place::Protocol)),
         (b"contents", Message::ResourceRead) => Some(Role::Contents),
         (b"messages", Message::PromptGet | Message::Other) => Some(Role::Messages),
-        (b"resultType", Message::ToolResult | Message::ResourceRead | Message::PromptGet | Message::Other) => {
-            Some(Role::Within(Place::Protocol))
-        }
+        (b"result", Message::TaskState) => Some(Role::TaskResult),
+        (b"taskId" | b"status", Message::TaskState) => Some(Role::Within(Place::Protocol)),
+        (
+            b"resultType",
+            Message::ToolResult | Message::ResourceRead | Message::PromptGet | Message::TaskState | Message::Other,
+        ) => Some(Role::Within(Place::Protocol)),
         _ => None,
     }
 }

@@ -107,6 +107,7 @@ impl Walker<'_> {
             Role::Content => self.open_block(behind - 1, BlockKind::Unknown),
             Role::Contents => self.open_block(behind - 1, BlockKind::Contents),
             Role::Top
+            | Role::TaskResult
             | Role::TopMeta
             | Role::Forged
             | Role::Messages
@@ -124,7 +125,8 @@ impl Walker<'_> {
         match role {
             Role::Top => self.walked.top = Some(braces),
             Role::TopMeta => self.walked.metas.push(braces),
-            Role::Forged
+            Role::TaskResult
+            | Role::Forged
             | Role::Content
             | Role::Contents
             | Role::Messages
@@ -260,7 +262,8 @@ impl Walker<'_> {
                     meta.has_members = has_members;
                 }
             }
-            Role::Forged
+            Role::TaskResult
+            | Role::Forged
             | Role::Content
             | Role::Contents
             | Role::Messages
@@ -297,6 +300,7 @@ impl Walker<'_> {
                 });
             }
             Role::Top
+            | Role::TaskResult
             | Role::TopMeta
             | Role::Forged
             | Role::Content

@@ -1,0 +1,88 @@
+//! Texts that were cut, kept for the principal whose call brought them: in memory alone, for a bounded time and in
+//! bounded space, and only as they were sanitised.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use policy::ToolEntry;
+use vocabulary::{Digest, Principal, random_hex};
+
+use crate::session::Owner;
+
+/// What one principal's texts may take; the oldest go first.
+const MOST_PER_PRINCIPAL: usize = 64 << 20;
+/// What all texts may take.
+const MOST: usize = 512 << 20;
+
+/// A key nobody can guess. Without randomness it is empty, and nothing is kept under it.
+#[must_use]
+pub fn cache_key() -> String {
+    random_hex(32).unwrap_or_default()
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Cache(Mutex<HashMap<Digest, Shelved>>);
+
+/// A text, and whose call brought it from where.
+#[derive(Clone)]
+pub(crate) struct Shelved {
+    pub(crate) whole: Arc<str>,
+    /// The tool as it was when it was called.
+    pub(crate) tool: Arc<ToolEntry>,
+    owner: Owner,
+    since: Instant,
+    expires: Instant,
+}
+
+impl Cache {
+    /// Keeps a text for its principal.
+    pub(crate) fn keep(&self, key: &str, whole: String, tool: &Arc<ToolEntry>, (who, ttl): (&Principal, Duration)) {
+        if key.is_empty() || whole.len() > MOST_PER_PRINCIPAL {
+            return;
+        }
+        let now = Instant::now();
+        let owner = Owner::of(who);
+        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.retain(|_, shelved| shelved.expires > now);
+        make_room(&mut shelves, MOST_PER_PRINCIPAL - whole.len(), |shelved| {
+            shelved.owner == owner
+        });
+        make_room(&mut shelves, MOST - whole.len(), |_| true);
+        let shelved = Shelved {
+            whole: whole.into(),
+            tool: tool.clone(),
+            owner,
+            since: now,
+            expires: now + ttl,
+        };
+        // The key itself is not kept: who reads our memory cannot read with it.
+        shelves.insert(Digest::of(key.as_bytes()), shelved);
+    }
+
+    /// The text of a key, for the principal it is kept for. Foreign, expired and unknown keys are alike.
+    pub(crate) fn find(&self, key: &str, who: &Principal) -> Option<Shelved> {
+        let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelved = shelves.get(&Digest::of(key.as_bytes()))?;
+        (shelved.expires > Instant::now() && shelved.owner == Owner::of(who)).then(|| shelved.clone())
+    }
+}
+
+/// Lets the oldest of some texts go until they take no more than `most`.
+fn make_room(shelves: &mut HashMap<Digest, Shelved>, most: usize, of_these: impl Fn(&Shelved) -> bool) {
+    let mut ages: Vec<(Instant, Digest, usize)> = shelves
+        .iter()
+        .filter(|(_, shelved)| of_these(shelved))
+        .map(|(key, shelved)| (shelved.since, *key, shelved.whole.len()))
+        .collect();
+    let mut taken: usize = ages.iter().map(|(_, _, size)| size).sum();
+    ages.sort_unstable_by_key(|(since, _, _)| *since);
+    for (_, key, size) in ages {
+        if taken <= most {
+            return;
+        }
+        shelves.remove(&key);
+        taken -= size;
+    }
+}

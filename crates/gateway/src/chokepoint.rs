@@ -1,0 +1,197 @@
+//! Takes what a server sent through the chokepoint, and puts every decision about it on record before any of it leaves.
+
+use ledger::{Event, ScreeningDecision};
+use policy::{Target, ToolEntry};
+use screening::result::validate::Declared;
+use screening::result::walk::Message;
+use screening::result::{
+    Decision, FindingNote, Origin, Raw, Received, Rules, ScreenedResult, Screening, Standing, Withheld, screen,
+};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+use vocabulary::{ServerId, Trust};
+
+use crate::answer::Gateway;
+use crate::asked::Asked;
+use crate::carry::Journey;
+use crate::case::Case;
+
+impl Gateway {
+    /// Screens by the rules in force now: what was changed meanwhile holds for answers that were under way.
+    pub(crate) async fn screen<R: Received>(
+        &self,
+        raw: R,
+        origin: &Origin<'_>,
+        asked: &Asked,
+    ) -> Result<ScreenedResult, Withheld> {
+        let rules = self.town().screening.clone();
+        let raw = raw.into_raw();
+        let screening = if raw.size() > LARGE {
+            self.workshop.run(|| screen(raw, origin, &rules)).await
+        } else {
+            screen(raw, origin, &rules)
+        };
+        if screening.decisions().is_empty() {
+            screening.release::<()>(&[])
+        } else {
+            Box::pin(self.recorded(screening, origin, asked)).await
+        }
+    }
+
+    /// Screens a page of a text that was cut before: it is not cut again.
+    pub(crate) async fn screen_page(
+        &self,
+        raw: Raw,
+        origin: &Origin<'_>,
+        asked: &Asked,
+    ) -> Result<ScreenedResult, Withheld> {
+        let rules = Rules {
+            truncation: None,
+            ..Rules::clone(&self.town().screening)
+        };
+        let screening = self.workshop.run(|| screen(raw, origin, &rules)).await;
+        self.recorded(screening, origin, asked).await
+    }
+
+    async fn recorded(
+        &self,
+        screening: Screening,
+        origin: &Origin<'_>,
+        asked: &Asked,
+    ) -> Result<ScreenedResult, Withheld> {
+        let mut receipts = Vec::new();
+        for decision in screening.decisions() {
+            let event = Event::Screening(Box::new(record(decision, origin, asked)));
+            match self.ledger.append_event(event).await {
+                Ok(receipt) => receipts.push(receipt),
+                Err(down) => {
+                    let error = &down as &dyn std::error::Error;
+                    tracing::error!(error, "a decision about a result cannot be recorded");
+                }
+            }
+        }
+        screening.release(&receipts)
+    }
+}
+
+/// From this size on a result is worked on aside, so that it holds up nobody else.
+const LARGE: usize = 256 * 1024;
+
+/// Where large results are worked on: as many at a time as there are processors, and nobody else's task waits behind one.
+pub(crate) struct Workshop(Semaphore);
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self(Semaphore::new(
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        ))
+    }
+}
+
+impl Workshop {
+    async fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _room = self.0.acquire().await;
+        match Handle::current().runtime_flavor() {
+            RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+            _ => work(),
+        }
+    }
+}
+
+impl Case<'_> {
+    /// The result of a journey.
+    pub(crate) async fn screened<R: Received>(&self, journey: &Journey, raw: R) -> Result<ScreenedResult, Withheld> {
+        let message = match journey.facts.method.as_str() {
+            "tools/call" | "tasks/result" => Message::ToolResult,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => Message::TaskState,
+            "resources/read" => Message::ResourceRead,
+            "prompts/get" => Message::PromptGet,
+            _ => Message::Other,
+        };
+        let origin = self.origin(journey, message);
+        let mut result = self.gateway.screen(raw, &origin, self.asked).await?;
+        if let Target::Tool(entry) = &journey.target {
+            let until = (&*self.asked.who, self.gateway.town().limits.cache_ttl);
+            for kept in result.take_kept() {
+                self.gateway.cache.keep(&kept.key, kept.whole, entry, until);
+            }
+        }
+        Ok(result)
+    }
+
+    /// The error a journey ended with.
+    pub(crate) async fn screened_error<R: Received>(
+        &self,
+        journey: &Journey,
+        raw: R,
+    ) -> Result<ScreenedResult, Withheld> {
+        let origin = self.origin(journey, Message::Other);
+        self.gateway.screen(raw, &origin, self.asked).await
+    }
+
+    fn origin<'j>(&'j self, journey: &'j Journey, message: Message) -> Origin<'j> {
+        let (name, standing, declared) = match &journey.target {
+            Target::Tool(entry) => {
+                let tool = self.town.tool(&entry.id);
+                let declared = tool.map_or(Declared::Nothing, |tool| tool.output.declared());
+                (entry.id.name.as_str(), standing(entry), declared)
+            }
+            Target::Resource { uri, .. } => (&**uri, Standing::Untrusted, Declared::Nothing),
+            Target::Prompt { name, .. } => (&**name, Standing::Untrusted, Declared::Nothing),
+            Target::Server(_) => ("", Standing::Untrusted, Declared::Nothing),
+        };
+        Origin {
+            server: journey.server.id().as_str(),
+            name,
+            message,
+            standing,
+            declared,
+        }
+    }
+}
+
+/// What a server says beside the result of a call, or outside of any.
+pub(crate) fn beside_a_call<'a>(server: &'a ServerId, tool: Option<&'a str>, message: Message) -> Origin<'a> {
+    Origin {
+        server: server.as_str(),
+        name: tool.unwrap_or_default(),
+        message,
+        standing: Standing::Untrusted,
+        declared: Declared::Nothing,
+    }
+}
+
+/// Trusted is what the operator trusts and what says that it brings nothing from elsewhere; a server's word alone
+/// counts for nothing.
+pub(crate) fn standing(entry: &ToolEntry) -> Standing {
+    match (entry.trust, entry.hints.open_world) {
+        (Trust::Internal | Trust::Verified, Some(false)) => Standing::Trusted,
+        (Trust::Internal | Trust::Verified | Trust::Community | Trust::Unknown, _) => Standing::Untrusted,
+    }
+}
+
+fn record(decision: &Decision, origin: &Origin<'_>, asked: &Asked) -> ScreeningDecision {
+    let finding = |finding: &FindingNote| ledger::FindingNote {
+        category: finding.category.as_str().to_owned(),
+        rule: finding.rule.clone(),
+        place: finding.place.clone(),
+        length: finding.length as u64,
+    };
+    ScreeningDecision {
+        receipt_id: Some(asked.arrival.receipt_id),
+        principal: Some(asked.who.sub.to_string()),
+        session: asked.session().map(|session| session.digest),
+        server_id: origin.server.to_owned(),
+        tool_name: Some(mcp::method::recordable(origin.name)).filter(|name| !name.is_empty()),
+        status: decision.act.as_str(),
+        stage: decision.stage,
+        mode: decision.mode,
+        guard: decision.guard,
+        path: decision.path.clone(),
+        keyword: decision.keyword.clone(),
+        schema_hash: decision.schema_hash,
+        findings: decision.findings.iter().map(finding).collect(),
+        stripped: decision.stripped.clone(),
+        message: decision.message.clone(),
+    }
+}

@@ -1,0 +1,221 @@
+//! `portreeve__read_cache`: the rest of a text that was cut, page by page, for the principal whose call brought it. A
+//! page crosses the chokepoint like any result, by the rules in force now.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use ledger::{DecisionFacts, Ending, MessageFacts, Verdict};
+use mcp::splice::Splice;
+use mcp::{Method, Request, compose};
+use screening::arguments::{ArgumentRules, CheckedArguments, Fields, check};
+use screening::result::truncate::{Page, page};
+use screening::result::validate::Declared;
+use screening::result::walk::Message;
+use screening::result::{Origin, Raw, ScreenedResult};
+use vocabulary::ReasonCode;
+use vocabulary::json::{self, Value};
+
+use crate::answer::Gateway;
+use crate::asked::{Asked, Ended};
+use crate::cache::Shelved;
+use crate::case::Case;
+use crate::chokepoint::standing;
+use crate::client::Client;
+use crate::reply::{DecisionNote, Prepared};
+use crate::town::{Display, Town};
+
+/// Its name on every route.
+pub(crate) const NAME: &str = "portreeve__read_cache";
+
+const DEFINITION: &str = concat!(
+    r#"{"name":"portreeve__read_cache","title":"Read on","description":"Reads on in a tool result that the gateway cut. "#,
+    r#"The notice behind the result names the key and the offset. Offset and limit count bytes, or records where the text is a JSON array.","#,
+    r#""inputSchema":{"type":"object","properties":{"key":{"type":"string","maxLength":128},"offset":{"type":"integer","minimum":0},"#,
+    r#""limit":{"type":"integer","minimum":1}},"required":["key"]},"annotations":{"readOnlyHint":true,"openWorldHint":false}}"#
+);
+
+/// The definition, as lists show it.
+pub(crate) static DISPLAY: LazyLock<Display> = LazyLock::new(|| Display::of(DEFINITION.as_bytes().to_vec()));
+
+static RULES: LazyLock<Option<ArgumentRules>> = LazyLock::new(|| {
+    let limits = json::Limits {
+        max_bytes: 1024,
+        max_depth: 4,
+        max_string: 256,
+        max_items: 8,
+    };
+    let schema = mcp::server::member_span(DEFINITION.as_bytes(), "inputSchema")?;
+    ArgumentRules::compile(limits, DEFINITION.as_bytes().get(schema)?, Fields::Closed).ok()
+});
+
+/// Whether the tool is there at all.
+pub(crate) fn is_offered(town: &Town) -> bool {
+    town.screening.truncation.is_some()
+}
+
+/// What is asked for.
+struct Wanted {
+    key: String,
+    offset: usize,
+    limit: Option<usize>,
+}
+
+impl Gateway {
+    /// Answers a call of it.
+    pub(crate) async fn read_cache(&self, asked: &Asked, request: &Request) -> Ended {
+        let case = Case::new(self, asked, request);
+        match case.read_cache(request).await {
+            Ok(ended) => ended,
+            Err(ended) => *ended,
+        }
+    }
+}
+
+impl Case<'_> {
+    async fn read_cache(&self, request: &Request) -> Result<Ended, Box<Ended>> {
+        let mut facts = MessageFacts {
+            method: Method::ToolsCall.as_str().to_owned(),
+            server_id: Some("portreeve".to_owned()),
+            tool_name: Some("read_cache".to_owned()),
+            ..self.asked.facts()
+        };
+        let wanted = self.wanted(request, &mut facts)?;
+        let shelved = self.shelved(&wanted).ok_or_else(|| self.no_such_text(&facts))?;
+        let admitted = self
+            .town
+            .limiter
+            .admit_request(&self.asked.who, &shelved.tool.id.server);
+        let _seat = admitted.map_err(|over| self.over_limit(&facts, &over))?;
+        let page = self.page_of(&shelved, &wanted);
+        let screened = self.screened_page(&shelved, page.text).await;
+        let reply = match screened {
+            Ok(result) => self.told(result, &wanted, &page),
+            Err(withheld) => self.withheld(&withheld).1,
+        };
+        let ending = Ending::Answered {
+            who: self.asked.who.clone(),
+            message: facts,
+            decision: self.by_builtin(Verdict::Allow, ReasonCode::AllowBuiltin),
+            catalog: None,
+        };
+        Ok(Ended { ending, reply })
+    }
+
+    fn wanted(&self, request: &Request, facts: &mut MessageFacts) -> Result<Wanted, Box<Ended>> {
+        let rules = RULES
+            .as_ref()
+            .ok_or_else(|| self.malformed(-32603, "the gateway's own tool cannot be used"))?;
+        match check(request.params().raw("arguments"), rules) {
+            Ok(checked) => {
+                facts.args_hash = Some(checked.digest());
+                facts.args_canon = Some(checked.spelling());
+                Ok(Wanted::of(&checked))
+            }
+            Err(refusal) => {
+                facts.args_hash = refusal.digest;
+                let note = DecisionNote::denied(refusal.code);
+                let era = self.asked.client.era();
+                let reply = Prepared::error_result(self.id.clone(), era, refusal.message, note);
+                Err(self.ended_refused(facts, self.by_builtin(Verdict::Deny, refusal.code), reply))
+            }
+        }
+    }
+
+    /// The text, if it is this principal's and the tool that brought it is still theirs to call.
+    fn shelved(&self, wanted: &Wanted) -> Option<Shelved> {
+        let shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
+        let id = &shelved.tool.id;
+        let known = self.town.policy.resolve(&self.caller, &id.server, id.name.as_str());
+        known.is_ok().then_some(shelved)
+    }
+
+    fn page_of<'s>(&self, shelved: &'s Shelved, wanted: &Wanted) -> Page<'s> {
+        let most = self.town.screening.truncation.map_or(usize::MAX, |cut| cut.limit_bytes);
+        let mut limit = wanted.limit.unwrap_or(most);
+        loop {
+            let page = page(&shelved.whole, wanted.offset, limit);
+            // A page is no longer than any other text, unless a single record is.
+            if page.text.len() <= most || limit <= 1 {
+                return page;
+            }
+            limit = (limit / 2).min(page.total.div_ceil(2)).max(1);
+        }
+    }
+
+    async fn screened_page(
+        &self,
+        shelved: &Shelved,
+        text: &str,
+    ) -> Result<ScreenedResult, screening::result::Withheld> {
+        let mut result = br#"{"content":[{"type":"text","text":"#.to_vec();
+        compose::string(text, &mut result);
+        result.extend_from_slice(b"}]}");
+        let origin = Origin {
+            server: shelved.tool.id.server.as_str(),
+            name: shelved.tool.id.name.as_str(),
+            message: Message::ToolResult,
+            standing: standing(&shelved.tool),
+            declared: Declared::Nothing,
+        };
+        self.gateway
+            .screen_page(Raw::Unread(result.into()), &origin, self.asked)
+            .await
+    }
+
+    /// The page, and behind it where to read on: outside of any fence, and in `_meta`.
+    fn told(&self, result: ScreenedResult, wanted: &Wanted, page: &Page<'_>) -> Prepared {
+        let (unit, total, from) = (page.unit.name(), page.total, wanted.offset.min(page.total));
+        let next = page.next.map_or("null".to_owned(), |next| next.to_string());
+        let meta = format!(r#"{{"offset":{from},"next_offset":{next},"end_offset":{total},"unit":"{unit}"}}"#);
+        let sentence = match page.next {
+            Some(next) => format!("[portreeve: from {from} of {total} {unit}; read on at offset {next}.]"),
+            None => format!("[portreeve: from {from} of {total} {unit}; this is the end.]"),
+        };
+        match with_notice(&result, &sentence, meta, &self.asked.client) {
+            Some(adapted) => Prepared::adapted_result(self.id.clone(), result, adapted),
+            None => Prepared::result(self.id.clone(), result),
+        }
+    }
+
+    fn no_such_text(&self, facts: &MessageFacts) -> Box<Ended> {
+        let code = ReasonCode::DenyNoPermission;
+        let message = "there is nothing to read under this key any more; call the tool again".to_owned();
+        let era = self.asked.client.era();
+        let reply = Prepared::error_result(self.id.clone(), era, message, DecisionNote::denied(code));
+        self.ended_refused(facts, self.by_builtin(Verdict::Deny, code), reply)
+    }
+
+    fn by_builtin(&self, verdict: Verdict, code: ReasonCode) -> DecisionFacts {
+        self.verdict(verdict, Arc::from("builtin:read-cache"), vec![code])
+    }
+}
+
+impl Wanted {
+    fn of(checked: &CheckedArguments<'_>) -> Self {
+        let member = |name: &str| checked.tree().member(name);
+        let number = |name: &str| match member(name)? {
+            // The schema lets `1e3` pass for a whole number; what is no plain one is beyond any end.
+            Value::Number(text) => Some(text.parse().unwrap_or(usize::MAX)),
+            Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        Self {
+            key: member("key").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            offset: number("offset").unwrap_or(0),
+            limit: number("limit"),
+        }
+    }
+}
+
+fn with_notice(result: &ScreenedResult, sentence: &str, meta: String, client: &Client) -> Option<Bytes> {
+    let mut splice = Splice::new(result.bytes()).ok()?;
+    let mut content = splice.raw("content")?.strip_suffix(b"]")?.to_vec();
+    content.extend_from_slice(br#",{"type":"text","text":"#);
+    compose::string(sentence, &mut content);
+    content.extend_from_slice(b"}]");
+    splice.replace_or_insert("content", content);
+    splice.meta_replace_or_insert("portreeve/page", meta.into_bytes());
+    if matches!(client, Client::Modern(_)) {
+        splice.insert_if_absent("resultType", b"\"complete\"".as_slice());
+    }
+    Some(splice.finish())
+}

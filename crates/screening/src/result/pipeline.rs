@@ -1,0 +1,540 @@
+//! The steps of the chokepoint, in the one order there is: each takes what the last one proved, by value, and facts for
+//! the record ride along. Where no step has cause, the very bytes that came leave.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use vocabulary::ReasonCode;
+use vocabulary::json::scanned::{Named, Scanned, members_of};
+
+use super::decision::{Act, Decision, Screening};
+use super::edit::{Edit, Edits, removed_beneath};
+use super::guard::{self, Seen};
+use super::redact::{Masked, Redaction, redact};
+use super::rules::{Origin, ResponseAction, Rules, Spotlight, Standing};
+use super::search::{Found, Secrets};
+use super::spotlight::{Mark, fence};
+use super::strip::{Classes, Counts, strip};
+use super::truncate::{Cut, cut, notices};
+use super::validate::{self, Declared, Outcome, Verdict};
+use super::walk::{Editable, Kind, Message, Place, Walked, walk};
+use super::{Kept, Raw, ScreenedResult, Withheld, breached, unreadable};
+use crate::detect::Detector;
+
+/// One message on its way through.
+pub(super) struct Run<'a> {
+    pub(super) origin: &'a Origin<'a>,
+    pub(super) rules: &'a Rules,
+}
+
+/// Where a step ended the matter.
+struct Stopped {
+    withheld: Withheld,
+    facts: Vec<Decision>,
+}
+
+type Step<T> = Result<T, Box<Stopped>>;
+
+/// Within the absolute limits.
+struct Guarded {
+    raw: Raw,
+    seen: Seen,
+}
+
+/// Structured output was judged as it came.
+struct Validated {
+    bytes: Bytes,
+    seen: Seen,
+    verdict: Verdict,
+    facts: Vec<Decision>,
+    cause: Cause,
+}
+
+/// Whether any further step could have something to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    None,
+    Some,
+}
+
+/// Secrets were looked for, where that is asked for.
+struct Detected {
+    validated: Validated,
+    walked: Walked,
+    found: Vec<Found>,
+}
+
+/// Masked and stripped; what is left was judged again.
+struct Edited {
+    bytes: Bytes,
+    seen: Seen,
+    facts: Vec<Decision>,
+    walked: Walked,
+    /// By literal.
+    layers: BTreeMap<usize, Vec<Edit>>,
+}
+
+impl Run<'_> {
+    /// Every step, in order.
+    pub(super) fn through(&self, raw: Raw) -> Screening {
+        let guarded = match self.guard(raw) {
+            Ok(guarded) => guarded,
+            Err(stopped) => return stopped.into_screening(),
+        };
+        let validated = match self.validate(guarded) {
+            Ok(validated) if validated.cause == Cause::None => return validated.untouched(),
+            Ok(validated) => validated,
+            Err(stopped) => return stopped.into_screening(),
+        };
+        let edited = self.detect(validated).and_then(|detected| self.edit(detected));
+        match edited.and_then(|edited| self.finish(edited)) {
+            Ok(screening) => screening,
+            Err(stopped) => stopped.into_screening(),
+        }
+    }
+
+    fn guard(&self, raw: Raw) -> Step<Guarded> {
+        let guards = &self.rules.guards;
+        let seen = match &raw {
+            Raw::Unread(bytes) => guard::scan(bytes, guards),
+            Raw::Scanned(scanned) => guard::judge(scanned, guards),
+        };
+        match seen {
+            Ok(seen) => Ok(Guarded { raw, seen }),
+            Err(breach) => {
+                let (withheld, guard) = breached(breach, guards);
+                let facts = guard.map(|guard| Decision::limit(guard, &withheld.message));
+                Err(Box::new(Stopped {
+                    withheld,
+                    facts: facts.into_iter().collect(),
+                }))
+            }
+        }
+    }
+
+    fn validate(&self, Guarded { raw, seen }: Guarded) -> Step<Validated> {
+        let rules = &self.rules.validation;
+        let verdict = match (&raw, self.origin.message) {
+            (Raw::Scanned(scanned), Message::ToolResult) => {
+                validate::validate_scanned(scanned, seen.is_error, self.origin.declared, rules)
+            }
+            (Raw::Unread(bytes), _) => self.judge(bytes, seen.is_error, None),
+            (Raw::Scanned(scanned), _) => self.judge(scanned.bytes(), seen.is_error, None),
+        };
+        let mut facts = Vec::new();
+        if let Verdict::Violates(violation) = &verdict {
+            facts.push(Decision::violation(violation, rules.mode));
+            if violation.outcome == Outcome::Withhold {
+                return Err(Box::new(Stopped {
+                    withheld: Withheld {
+                        code: ReasonCode::WithheldSchema,
+                        message: violation.message.clone(),
+                    },
+                    facts,
+                }));
+            }
+        }
+        let cause = self.cause(&raw);
+        let bytes = match raw {
+            Raw::Unread(bytes) => bytes,
+            Raw::Scanned(scanned) => scanned.into_bytes(),
+        };
+        Ok(Validated {
+            bytes,
+            seen,
+            verdict,
+            facts,
+            cause,
+        })
+    }
+
+    /// Judges structured output, for the first time or after an edit.
+    fn judge(&self, bytes: &Bytes, is_error: bool, before: Option<&Verdict>) -> Verdict {
+        let (declared, rules) = (self.origin.declared, &self.rules.validation);
+        let judge = |bytes: &Bytes, is_error| match before {
+            None => validate::validate(bytes, is_error, declared, rules),
+            Some(before) => validate::revalidate(bytes, is_error, before, declared, rules),
+        };
+        match (self.origin.message, declared) {
+            (Message::ToolResult, _) => judge(bytes, is_error),
+            (Message::TaskState, Declared::Schema(_) | Declared::Uncompilable { .. }) => {
+                let Ok([Some(result)]) = members_of(bytes, self.rules.guards.max_depth, ["result"]) else {
+                    return Verdict::Conforms;
+                };
+                let is_error = matches!(result.member("isError"), Named::Once(b"true"));
+                judge(result.bytes(), is_error)
+            }
+            (Message::TaskState, Declared::Nothing)
+            | (Message::ResourceRead | Message::PromptGet | Message::Other | Message::Definitions, _) => {
+                Verdict::Conforms
+            }
+        }
+    }
+
+    /// Nothing is walked through where nothing could come of it.
+    fn cause(&self, raw: &Raw) -> Cause {
+        let length = match raw {
+            Raw::Unread(bytes) => bytes.len(),
+            Raw::Scanned(scanned) => scanned.bytes().len(),
+        };
+        let long = self.limit().is_some_and(|limit| length > limit);
+        let some = self.detector().is_some()
+            || self.strips() != Classes::default()
+            || self.fences()
+            || long
+            || self.origin.message == Message::Definitions
+            || may_be_forged(raw);
+        if some { Cause::Some } else { Cause::None }
+    }
+
+    fn detector(&self) -> Option<&Detector> {
+        self.rules.sanitisation.action.detector().map(AsRef::as_ref)
+    }
+
+    fn strips(&self) -> Classes {
+        match (self.origin.message, self.origin.standing) {
+            (Message::Definitions, _) => Classes::ALL,
+            (_, Standing::Untrusted) => self.rules.sanitisation.strip,
+            (_, Standing::Trusted) => Classes::default(),
+        }
+    }
+
+    fn fences(&self) -> bool {
+        let texts = match self.origin.message {
+            Message::ToolResult | Message::TaskState | Message::ResourceRead | Message::PromptGet => true,
+            Message::Other | Message::Definitions => false,
+        };
+        let wanted = self.rules.sanitisation.spotlight == Spotlight::Untrusted;
+        texts && wanted && self.origin.standing == Standing::Untrusted
+    }
+
+    /// Only what tools say is cut: nothing else could be read on.
+    fn limit(&self) -> Option<usize> {
+        let truncation = self.rules.truncation.as_ref()?;
+        (self.origin.message == Message::ToolResult).then_some(truncation.limit_bytes)
+    }
+
+    fn detect(&self, validated: Validated) -> Step<Detected> {
+        let walked = match walk(&validated.bytes, self.origin.message) {
+            Ok(walked) => walked,
+            Err(_) => return Err(stop(unreadable(), validated.facts)),
+        };
+        let found = match self.detector() {
+            Some(detector) => self.secrets(&validated.bytes, &walked).find(detector),
+            None => Vec::new(),
+        };
+        Ok(Detected {
+            validated,
+            walked,
+            found,
+        })
+    }
+
+    fn secrets<'b>(&'b self, bytes: &'b Bytes, walked: &'b Walked) -> Secrets<'b> {
+        Secrets {
+            run: self,
+            bytes,
+            walked,
+        }
+    }
+
+    /// Blocks, masks and strips.
+    fn edit(&self, detected: Detected) -> Step<Edited> {
+        let Detected {
+            mut validated,
+            walked,
+            found,
+        } = detected;
+        let redaction = self.act_on(&found, &walked, &mut validated)?;
+        let mut layers = BTreeMap::new();
+        let mut counts = Counts::default();
+        let mut left = Counts::default();
+        let classes = self.strips();
+        let mut masked = redaction.masked.into_iter().peekable();
+        for (index, literal) in walked.literals().iter().enumerate() {
+            let masks = masked.next_if(|masked| masked.literal == index);
+            if masks.is_none() && classes == Classes::default() {
+                continue;
+            }
+            let inside = validated.bytes.get(literal.span()).unwrap_or_default();
+            let ranges = masks.as_ref().map(Masked::ranges).unwrap_or_default();
+            let stripped = strip(inside, classes, &ranges);
+            match walked.editable(literal) {
+                Editable::Yes => counts.add_all(stripped.counts),
+                Editable::No if is_shown(&walked, literal) => left.add_all(stripped.counts),
+                Editable::No => {}
+            }
+            let removals = match walked.editable(literal) {
+                Editable::Yes => stripped.removals,
+                Editable::No => Vec::new(),
+            };
+            let layer = removed_beneath(masks.map(|masks| masks.masks).unwrap_or_default(), &removals);
+            if !layer.is_empty() {
+                layers.insert(index, layer);
+            }
+        }
+        if self.origin.message == Message::Definitions && left != Counts::default() {
+            let decision = Decision::definition(left);
+            return Err(self.blocked(decision, validated.facts));
+        }
+        if counts != Counts::default() {
+            validated.facts.push(Decision::stripped(counts));
+        }
+        if left != Counts::default() {
+            validated.facts.push(Decision::left_in_place(left));
+        }
+        self.judge_again(validated, walked, layers)
+    }
+
+    /// What findings lead to: masks, a warning, or the end.
+    fn act_on(&self, found: &[Found], walked: &Walked, validated: &mut Validated) -> Step<Redaction> {
+        if found.is_empty() {
+            return Ok(Redaction::default());
+        }
+        let secrets = self.secrets(&validated.bytes, walked);
+        let notes = secrets.notes(found);
+        let facts = std::mem::take(&mut validated.facts);
+        let (decision, redaction) = match &self.rules.sanitisation.action {
+            ResponseAction::Spotlight => return Ok(Redaction::default()),
+            ResponseAction::Block(_) if found.iter().any(Found::is_critical) => {
+                return Err(self.blocked(Decision::found(Act::Blocked, "block", None, notes), facts));
+            }
+            ResponseAction::Block(_) => (
+                Decision::found(Act::Warning, "block", None, notes),
+                Redaction::default(),
+            ),
+            ResponseAction::Redact(_) => {
+                let hits: Vec<_> = found.iter().filter(|found| found.is_masked()).map(Found::hit).collect();
+                if hits.is_empty() {
+                    (
+                        Decision::found(Act::Warning, "redact", None, notes),
+                        Redaction::default(),
+                    )
+                } else {
+                    let max = self.rules.sanitisation.max_redactions;
+                    match redact(&validated.bytes, walked, &hits, max) {
+                        Ok(redaction) => (Decision::found(Act::Redacted, "redact", None, notes), redaction),
+                        Err(refusal) => {
+                            let word = refusal.to_string();
+                            let decision = Decision::found(Act::Blocked, "redact", Some(&word), notes);
+                            return Err(self.blocked(decision, facts));
+                        }
+                    }
+                }
+            }
+        };
+        validated.facts = facts;
+        validated.facts.push(decision);
+        Ok(redaction)
+    }
+
+    /// An edit may break what conformed, and must not leave or make a secret.
+    fn judge_again(
+        &self,
+        mut validated: Validated,
+        walked: Walked,
+        layers: BTreeMap<usize, Vec<Edit>>,
+    ) -> Step<Edited> {
+        if !layers.is_empty() {
+            let mut edits = Edits::default();
+            let mut structured = false;
+            for (index, layer) in &layers {
+                if let Some(literal) = walked.literals().get(*index) {
+                    structured |= literal.place() == Place::Structured;
+                    edits.add_at(literal.span().start, layer.clone());
+                }
+            }
+            let Ok(edited) = edits.apply(&validated.bytes) else {
+                return Err(stop(unreadable(), validated.facts));
+            };
+            if structured {
+                self.still_conforms(&edited, &mut validated)?;
+            }
+            if let ResponseAction::Redact(detector) = &self.rules.sanitisation.action {
+                self.is_clean(detector, &edited, &mut validated)?;
+            }
+        }
+        Ok(Edited {
+            bytes: validated.bytes,
+            seen: validated.seen,
+            facts: validated.facts,
+            walked,
+            layers,
+        })
+    }
+
+    fn still_conforms(&self, edited: &Bytes, validated: &mut Validated) -> Step<()> {
+        match self.judge(edited, validated.seen.is_error, Some(&validated.verdict)) {
+            Verdict::Conforms => Ok(()),
+            Verdict::Violates(violation) => {
+                let decision = Decision::violation(&violation, self.rules.validation.mode);
+                Err(self.blocked(decision, undone(std::mem::take(&mut validated.facts))))
+            }
+        }
+    }
+
+    fn is_clean(&self, detector: &Detector, edited: &Bytes, validated: &mut Validated) -> Step<()> {
+        let facts = std::mem::take(&mut validated.facts);
+        let Ok(walked) = walk(edited, self.origin.message) else {
+            return Err(stop(unreadable(), facts));
+        };
+        let secrets = self.secrets(edited, &walked);
+        let mut found = secrets.find(detector);
+        found.retain(Found::is_masked);
+        if found.is_empty() {
+            validated.facts = facts;
+            return Ok(());
+        }
+        let word = Some("redaction_not_possible");
+        let decision = Decision::found(Act::Blocked, "redact", word, secrets.notes(&found));
+        Err(self.blocked(decision, undone(facts)))
+    }
+
+    fn blocked(&self, decision: Decision, mut facts: Vec<Decision>) -> Box<Stopped> {
+        let message = decision.message.clone();
+        facts.push(decision);
+        stop(
+            Withheld {
+                code: ReasonCode::WithheldSanitisation,
+                message,
+            },
+            facts,
+        )
+    }
+
+    /// Cuts, fences, and puts all edits in at once.
+    fn finish(&self, edited: Edited) -> Step<Screening> {
+        let Edited {
+            bytes,
+            seen,
+            mut facts,
+            walked,
+            mut layers,
+        } = edited;
+        let mark = self.fences().then(|| self.mark());
+        let (mut cuts, mut edits): (Vec<(String, usize, Cut)>, _) = (Vec::new(), Edits::default());
+        for (index, literal) in walked.literals().iter().enumerate() {
+            let mut layer = layers.remove(&index).unwrap_or_default();
+            let inside = bytes.get(literal.span()).unwrap_or_default();
+            if let (Some(block), Some(limit)) = (walked.text_of(literal), self.limit())
+                && let Some(cut) = cut(inside, &layer, limit)
+            {
+                layer = cut.shorten(layer);
+                cuts.push((self.key(), block, cut));
+            }
+            if let Some(mark) = mark.as_ref().filter(|_| walked.is_fenced(literal)) {
+                layer = fence(inside, layer, mark);
+            }
+            edits.add_at(literal.span().start, layer);
+        }
+        let told: Vec<_> = cuts.iter().map(|(key, block, cut)| cut.notice(key, *block)).collect();
+        edits.add_at(0, notices(&walked, &told));
+        if !walked.forged().is_empty() {
+            facts.push(Decision::forged(walked.forged().len()));
+        }
+        for range in walked.forged() {
+            edits.add(Edit::removal(range.clone()));
+        }
+        let kept = cuts.into_iter().map(|(key, _, cut)| Kept { key, whole: cut.whole });
+        match edits.apply(&bytes) {
+            Ok(bytes) => {
+                let result = ScreenedResult::new(bytes, seen, kept.collect());
+                Ok(Screening::new(Ok(result), facts))
+            }
+            Err(_) => Err(stop(unreadable(), facts)),
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        let Origin {
+            server, name, message, ..
+        } = self.origin;
+        match message {
+            Message::ToolResult | Message::TaskState => Mark::tool(server, name),
+            Message::PromptGet => Mark::prompt(server, name),
+            Message::ResourceRead | Message::Other | Message::Definitions => Mark::resource(server, name),
+        }
+    }
+
+    fn key(&self) -> String {
+        self.rules
+            .truncation
+            .as_ref()
+            .map_or_else(String::new, |truncation| (truncation.mint)())
+    }
+}
+
+impl Validated {
+    fn untouched(self) -> Screening {
+        let result = ScreenedResult::new(self.bytes, self.seen, Vec::new());
+        Screening::new(Ok(result), self.facts)
+    }
+}
+
+impl Stopped {
+    fn into_screening(self) -> Screening {
+        Screening::new(Err(self.withheld), self.facts)
+    }
+}
+
+fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
+    Box::new(Stopped { withheld, facts })
+}
+
+/// Nothing was edited after all: only what was said of the message as it came stays.
+fn undone(mut facts: Vec<Decision>) -> Vec<Decision> {
+    facts.retain(|decision| match decision.act {
+        Act::Warning | Act::Blocked => true,
+        Act::Redacted | Act::Stripped => false,
+    });
+    facts
+}
+
+/// Whether somebody reads a literal that is never edited: no bytes of pictures, no words of the protocol.
+fn is_shown(walked: &Walked, literal: &super::walk::Literal) -> bool {
+    use super::walk::{Part, Scanned as Looked};
+    let protocol = match literal.place() {
+        Place::Protocol
+        | Place::Block {
+            part: Part::Protocol, ..
+        } => true,
+        Place::Block { .. } | Place::Structured | Place::Meta | Place::Free | Place::Definition => false,
+    };
+    let text = match literal.kind() {
+        Kind::Text => true,
+        // A definition's names are read as its texts are.
+        Kind::Name => literal.place() == Place::Definition,
+        Kind::Number => false,
+    };
+    text && !protocol && walked.scanned(literal) == Looked::Yes
+}
+
+/// Whether `_meta` could hold a member under our name, in whatever spelling.
+fn may_be_forged(raw: &Raw) -> bool {
+    let hints =
+        |meta: &[u8]| memchr::memmem::find(meta, b"portreeve").is_some() || memchr::memchr(b'\\', meta).is_some();
+    match raw {
+        Raw::Scanned(scanned) => {
+            let meta = match scanned.member("_meta") {
+                Named::Never => false,
+                Named::Once(meta) => hints(meta),
+                Named::Again => true,
+            };
+            meta || names_us(scanned)
+        }
+        Raw::Unread(bytes) => {
+            memchr::memmem::find(bytes, b"portreeve").is_some() || memchr::memmem::find(bytes, b"\\u").is_some()
+        }
+    }
+}
+
+/// The state of a task has the `_meta` of a result further in.
+fn names_us(scanned: &Scanned) -> bool {
+    match scanned.member("result") {
+        Named::Never => false,
+        Named::Once(result) => {
+            memchr::memmem::find(result, b"portreeve").is_some() || memchr::memmem::find(result, b"\\u").is_some()
+        }
+        Named::Again => true,
+    }
+}

@@ -1,0 +1,170 @@
+//! Secrets of one message: its literals as pieces for the detector, and what is found as places in the message.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::decision::{FindingNote, MOST_NOTED};
+use super::pipeline::Run;
+use super::redact::Hit;
+use super::validate::Declared;
+use super::walk::{Kind, Scanned, Walked, pointers};
+use crate::detect::{Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
+
+/// A message to look through.
+pub(super) struct Secrets<'a> {
+    pub(super) run: &'a Run<'a>,
+    pub(super) bytes: &'a Bytes,
+    pub(super) walked: &'a Walked,
+}
+
+/// A finding, by the literals it lies in.
+pub(super) struct Found {
+    finding: Finding,
+    parts: Vec<(usize, Range<usize>)>,
+}
+
+impl Found {
+    pub(super) fn is_critical(&self) -> bool {
+        self.finding.severity == Severity::Critical
+    }
+
+    pub(super) fn is_masked(&self) -> bool {
+        self.finding.redact == Redact::Mask
+    }
+
+    pub(super) fn hit(&self) -> Hit<'_> {
+        Hit {
+            parts: self.parts.clone(),
+            category: self.finding.category.as_str(),
+        }
+    }
+}
+
+impl Secrets<'_> {
+    pub(super) fn find(&self, detector: &Detector) -> Vec<Found> {
+        let order = self.order();
+        let names: Vec<Option<Cow<'_, str>>> = order.iter().map(|(index, _)| self.name(*index)).collect();
+        let pieces: Vec<Piece<'_>> = order
+            .iter()
+            .zip(&names)
+            .filter_map(|((index, joins), name)| {
+                let literal = self.walked.literals().get(*index)?;
+                Some(Piece {
+                    raw: self.bytes.get(literal.span())?,
+                    name: name.as_deref(),
+                    joins: *joins,
+                    kind: match literal.kind() {
+                        Kind::Text => PieceKind::Text,
+                        Kind::Name => PieceKind::Name,
+                        Kind::Number => PieceKind::Number,
+                    },
+                })
+            })
+            .collect();
+        let excuse = Excuse {
+            server: self.run.origin.server,
+            tool: self.run.origin.name,
+        };
+        let findings = detector.find(&pieces, &excuse);
+        let by_literal = |(piece, range): &(usize, Range<usize>)| Some((order.get(*piece)?.0, range.clone()));
+        let found = findings.into_iter().map(|finding| {
+            let parts = finding.parts.iter().filter_map(by_literal).collect();
+            Found { finding, parts }
+        });
+        found.collect()
+    }
+
+    /// Literals that are looked through: texts of blocks first, one behind the other, so that they can be joined.
+    fn order(&self) -> Vec<(usize, Joins)> {
+        let (mut texts, mut others) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for (index, literal) in self.walked.literals().iter().enumerate() {
+            if self.walked.scanned(literal) == Scanned::No {
+                continue;
+            }
+            match self.walked.text_of(literal) {
+                Some(block) => {
+                    let joins = last.is_some() && (last == Some(block) || self.walked.joins_previous(block));
+                    texts.push((index, if joins { Joins::Previous } else { Joins::Nothing }));
+                    last = Some(block);
+                }
+                None => others.push((index, Joins::Nothing)),
+            }
+        }
+        texts.append(&mut others);
+        texts
+    }
+
+    fn name(&self, index: usize) -> Option<Cow<'_, str>> {
+        let literal = self.walked.literals().get(index)?;
+        match literal.kind() {
+            Kind::Text | Kind::Number => literal.name(self.bytes),
+            Kind::Name => None,
+        }
+    }
+
+    /// For the record: where, and how long, and nothing of what.
+    pub(super) fn notes(&self, found: &[Found]) -> Vec<FindingNote> {
+        let start = |found: &Found| {
+            let (literal, _) = found.parts.first()?;
+            Some(self.walked.literals().get(*literal)?.span().start)
+        };
+        let mut places: Vec<usize> = found.iter().take(MOST_NOTED).filter_map(start).collect();
+        places.sort_unstable();
+        places.dedup();
+        let pointers = pointers(self.bytes, &places, &|name| self.is_known(name)).unwrap_or_default();
+        let place_of = |found: &Found| {
+            let index = start(found).and_then(|start| places.binary_search(&start).ok());
+            index.and_then(|index| pointers.get(index).cloned()).unwrap_or_default()
+        };
+        let note = |(index, found): (usize, &Found)| FindingNote {
+            category: found.finding.category,
+            rule: found.finding.rule.to_string(),
+            place: if index < MOST_NOTED {
+                place_of(found)
+            } else {
+                String::new()
+            },
+            length: found.parts.iter().map(|(_, range)| range.len()).sum(),
+        };
+        found.iter().enumerate().map(note).collect()
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        let declared = match self.run.origin.declared {
+            Declared::Schema(schema) => schema.knows(name),
+            Declared::Nothing | Declared::Uncompilable { .. } => false,
+        };
+        declared || PROTOCOL.contains(&name)
+    }
+}
+
+/// Names that the protocol itself uses.
+const PROTOCOL: [&str; 24] = [
+    "_meta",
+    "annotations",
+    "blob",
+    "completion",
+    "content",
+    "contents",
+    "data",
+    "description",
+    "error",
+    "isError",
+    "message",
+    "messages",
+    "mimeType",
+    "name",
+    "params",
+    "resource",
+    "result",
+    "role",
+    "structuredContent",
+    "text",
+    "title",
+    "type",
+    "uri",
+    "values",
+];
