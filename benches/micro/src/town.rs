@@ -54,6 +54,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<Snapshot> {
             server: id,
             instructions: None,
             definitions,
+            doubtful: Default::default(),
         };
         stored.push(policy::merge(None, seen, &own, Clock::system().now()).stored);
         facts.push(own);

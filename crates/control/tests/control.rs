@@ -52,6 +52,7 @@ impl Desk {
             server: id(),
             instructions: None,
             definitions: vec![DEFINITION.as_bytes().into()],
+            doubtful: Default::default(),
         };
         let state = Arc::new(State {
             tokens: Mutex::default(),

@@ -62,6 +62,7 @@ impl Case<'_> {
         describe(&mut facts, known.entry());
         let arguments = self.preflight(request, tool, &mut facts)?;
         self.check_extras(request)?;
+        self.look_for_secrets(request.params().raw("arguments"), &facts).await?;
         let decided = self.decide(known, &arguments, &facts)?;
         let load = Load {
             decided,

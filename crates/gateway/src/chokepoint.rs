@@ -170,13 +170,16 @@ pub(crate) fn standing(entry: &ToolEntry) -> Standing {
     }
 }
 
+pub(crate) fn finding(found: &FindingNote) -> ledger::FindingNote {
+    ledger::FindingNote {
+        category: found.category.as_str().to_owned(),
+        rule: found.rule.clone(),
+        place: found.place.clone(),
+        length: found.length as u64,
+    }
+}
+
 fn record(decision: &Decision, origin: &Origin<'_>, asked: &Asked) -> ScreeningDecision {
-    let finding = |finding: &FindingNote| ledger::FindingNote {
-        category: finding.category.as_str().to_owned(),
-        rule: finding.rule.clone(),
-        place: finding.place.clone(),
-        length: finding.length as u64,
-    };
     ScreeningDecision {
         receipt_id: Some(asked.arrival.receipt_id),
         principal: Some(asked.who.sub.to_string()),

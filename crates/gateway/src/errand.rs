@@ -60,6 +60,7 @@ impl Case<'_> {
         facts.server_id = Some(errand.target.server().to_string());
         facts.tool_name = Some(recordable(name_of(&errand.target)));
         let checked = self.check_params(request, &mut facts)?;
+        self.look_for_secrets(request.params().whole(), &facts).await?;
         let known = self.resolve_target(request, errand.target, &facts)?;
         let decided = self.decide_target(known, &checked, &facts)?;
         let load = Load {

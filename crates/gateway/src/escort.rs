@@ -39,9 +39,13 @@ pub(crate) struct Asking(Arc<Questions>);
 #[derive(Default)]
 struct Questions {
     open: AtomicUsize,
+    troubles: AtomicUsize,
     last: Mutex<Option<Instant>>,
 }
 
+/// Notifications of one call that may need a decision; what comes after them is not heard, so that no server can fill
+/// the log.
+const MOST_TROUBLES: usize = 100;
 /// Questions of one call that may be open at a time.
 const MOST_QUESTIONS: usize = 16;
 
@@ -59,6 +63,14 @@ impl Asking {
     pub(crate) fn end(&self) {
         *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
         self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn is_tired(&self) -> bool {
+        self.0.troubles.load(Ordering::Relaxed) >= MOST_TROUBLES
+    }
+
+    fn trouble(&self) {
+        self.0.troubles.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn last(&self) -> Option<Instant> {
@@ -105,12 +117,19 @@ impl Escort<'_> {
             self.gateway.list_changed(self.server, kind);
             return;
         }
+        if self.asking.is_tired() {
+            return;
+        }
         let message = match method.as_str() {
             "notifications/tasks" | "notifications/tasks/status" => Message::TaskState,
             _ => Message::Other,
         };
         let origin = beside_a_call(self.server, self.tool, message);
-        let Ok(params) = self.gateway.screen(told.into_params(), &origin, self.asked).await else {
+        let screened = self.gateway.screen(told.into_params(), &origin, self.asked).await;
+        if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
+            self.asking.trouble();
+        }
+        let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method, "a notification was withheld");
             return;
         };

@@ -6,8 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use mcp::headers::Marks;
 use mcp::method::federated;
-use policy::{Inventory, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry};
+use policy::{
+    Inventory, OutputState, QuarantineCause, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry,
+};
 use screening::arguments::{ArgumentRules, Fields};
+use screening::detect::Detector;
 use screening::result::validate::Declaration;
 use tokio::sync::watch;
 use vocabulary::json::{self, Value};
@@ -29,6 +32,17 @@ pub struct Limits {
     pub cache_ttl: std::time::Duration,
     /// How long a list waits for a server that was never discovered.
     pub first_discovery: std::time::Duration,
+}
+
+/// What a secret in outgoing arguments leads to.
+#[derive(Clone)]
+pub enum ArgumentSecrets {
+    /// Nothing is looked for.
+    Pass,
+    /// A record.
+    Warn(Arc<Detector>),
+    /// The call is refused.
+    Block(Arc<Detector>),
 }
 
 /// Whether a server answers.
@@ -70,6 +84,8 @@ pub struct TownPlan {
     pub limits: Limits,
     /// What happens to what servers send.
     pub screening: Arc<screening::result::Rules>,
+    /// What happens to secrets in what is sent to them.
+    pub arguments: ArgumentSecrets,
     /// Which permits are good: a new number voids those of the last.
     pub epoch: u64,
     /// The town before this one; what did not change is taken over.
@@ -85,6 +101,7 @@ pub struct Town {
     pub(crate) limiter: policy::Limits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
+    pub(crate) arguments: ArgumentSecrets,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
@@ -149,6 +166,12 @@ impl Town {
         for id in &unusable {
             inventory.quarantine_schema(id);
         }
+        for (id, tool) in &tools {
+            inventory.note_output(id, tool.output_state());
+        }
+        for id in doubtful(&inventory, &plan.screening) {
+            inventory.doubt(&id);
+        }
         Self {
             identity: plan.identity,
             doorplate: plan.doorplate,
@@ -157,6 +180,7 @@ impl Town {
             limiter: plan.limiter,
             limits: plan.limits,
             screening: plan.screening,
+            arguments: plan.arguments,
             servers: plan
                 .servers
                 .into_iter()
@@ -247,6 +271,21 @@ pub(crate) enum Wanted<'a> {
     List(Option<&'a ServerId>),
 }
 
+/// Tools that wait for approval because of what their definitions hold.
+fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<ToolId> {
+    let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
+    let waits = |entry: &&Arc<ToolEntry>| match &entry.standing {
+        Standing::Quarantined(QuarantineCause::FirstSight | QuarantineCause::NewTool) => true,
+        Standing::Approved
+        | Standing::Quarantined(
+            QuarantineCause::Doubtful | QuarantineCause::Changed { .. } | QuarantineCause::BadDefinition(_),
+        ) => false,
+    };
+    let waiting = inventory.tools().iter().filter(waits);
+    let doubtful = waiting.filter(|entry| screening::definition::is_doubtful(&entry.definition, detector));
+    doubtful.map(|entry| entry.id.clone()).collect()
+}
+
 impl ToolOnDisplay {
     /// `None` where the input schema cannot be used.
     fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
@@ -268,6 +307,16 @@ impl ToolOnDisplay {
 
     fn is_for(&self, entry: &ToolEntry, fields: Fields, limits: &json::Limits) -> bool {
         self.fields == fields && self.limits == *limits && *self.entry == *entry
+    }
+
+    fn output_state(&self) -> OutputState {
+        match &self.output {
+            Declaration::Nothing => OutputState::Absent,
+            Declaration::Uncompilable { .. } => OutputState::Unusable,
+            Declaration::Schema(_) if self.output.is_vacuous() => OutputState::Vacuous,
+            Declaration::Schema(_) if self.output.is_partial() => OutputState::Partly,
+            Declaration::Schema(_) => OutputState::Enforced,
+        }
     }
 
     /// The definition under its own name.

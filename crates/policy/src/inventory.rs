@@ -10,7 +10,7 @@ pub(crate) mod entry;
 pub(crate) mod pin;
 pub(crate) mod snapshot;
 
-use entry::{QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read};
+use entry::{OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read};
 use pin::{Presence, StoredServer, StoredTool};
 
 /// What the operator says of a server.
@@ -128,6 +128,7 @@ impl Inventory {
             definition_hash: Digest::of(b""),
             input_schema: Arc::default(),
             output_schema: None,
+            output: OutputState::Absent,
             risk,
             trust: server.trust,
             tier: server.tier,
@@ -145,10 +146,28 @@ impl Inventory {
 
     /// Quarantines a tool whose input schema cannot be used: arguments never leave unchecked.
     pub fn quarantine_schema(&mut self, id: &ToolId) {
+        let fault = entry::DefinitionFault::UncheckableSchema;
+        self.change(id, |entry| {
+            entry.standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
+        });
+    }
+
+    /// Says why a tool that waits for approval does, where its definition is doubtful.
+    pub fn doubt(&mut self, id: &ToolId) {
+        self.change(id, |entry| {
+            entry.standing = Standing::Quarantined(QuarantineCause::Doubtful)
+        });
+    }
+
+    /// Says what became of a tool's output schema.
+    pub fn note_output(&mut self, id: &ToolId, state: OutputState) {
+        self.change(id, |entry| entry.output = state);
+    }
+
+    fn change(&mut self, id: &ToolId, change: impl FnOnce(&mut ToolEntry)) {
         let place = self.place(&id.server, id.name.as_str());
         if let Some(entry) = place.and_then(|place| self.tools.get_mut(place)) {
-            let fault = entry::DefinitionFault::UncheckableSchema;
-            Arc::make_mut(entry).standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
+            change(Arc::make_mut(entry));
         }
     }
 
@@ -222,6 +241,10 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
         definition: tool.definition.clone(),
         definition_hash: seen,
         input_schema: schemas.input,
+        output: match &schemas.output {
+            Some(_) => OutputState::Declared,
+            None => OutputState::Absent,
+        },
         output_schema: schemas.output,
         risk: Risk::of_tool(operator, facts.trust, hints),
         trust: facts.trust,

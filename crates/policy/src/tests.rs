@@ -44,6 +44,7 @@ pub(crate) fn discovery(id: &str, definitions: &[&str]) -> Discovery {
         server: server(id),
         instructions: None,
         definitions,
+        doubtful: Default::default(),
     }
 }
 

@@ -46,6 +46,7 @@ fn discovery() -> Discovery {
         server: facts().id,
         instructions: None,
         definitions: vec![definition.as_slice().into()],
+        doubtful: Default::default(),
     }
 }
 

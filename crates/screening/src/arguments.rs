@@ -1,6 +1,7 @@
 //! Preflight: the arguments of a call, before anything is decided on them or leaves with them.
 
 mod fields;
+pub mod secrets;
 mod size;
 
 use schema::ArgumentSchema;

@@ -6,5 +6,6 @@
 //! [`ScreenedResult`]: result::ScreenedResult
 
 pub mod arguments;
+pub mod definition;
 pub mod detect;
 pub mod result;

@@ -41,5 +41,6 @@ async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
         server: server.id.clone(),
         definitions: definitions.collect(),
         instructions: server.introduction().instructions.clone(),
+        doubtful: Default::default(),
     })
 }

@@ -91,9 +91,12 @@ async fn list(access: &Access, server: Option<&str>, quarantined: bool, form: Fo
                 .map(String::as_str),
         );
     }
-    let names = ["/id", "/risk", "/trust", "/standing", "/cause"];
+    let names = ["/id", "/risk", "/trust", "/standing", "/cause", "/output_schema"];
     let row = |tool: &Value| names.iter().map(|name| cell(tool, name)).collect();
-    output::table(&["tool", "risk", "trust", "standing", "cause"], tools.iter().map(row))
+    output::table(
+        &["tool", "risk", "trust", "standing", "cause", "output schema"],
+        tools.iter().map(row),
+    )
 }
 
 async fn show(access: &Access, tool: &ToolArgument, form: Form) -> anyhow::Result<()> {

@@ -1,14 +1,18 @@
 //! Keeps the inventory true: asks every server what it offers, at first, when told, and every few
 //! minutes; pins what it says, and puts the result in force.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use gateway::ServerState;
-use ledger::{Event, Note};
-use policy::{Discovery, InventoryEvent, InventoryStore, merge};
-use vocabulary::ServerId;
+use ledger::{Event, Note, ScreeningDecision};
+use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, StoredServer, merge};
+use screening::definition::{is_doubtful, is_doubtful_text};
+use screening::detect::Detector;
+use screening::result::validate::{Declaration, Mode};
+use vocabulary::{Digest, ServerId, ToolName};
 
 use super::plan;
 use super::running::{Running, ServerLine};
@@ -132,19 +136,32 @@ impl Running {
         if !self.is_current(id, line) {
             return Ok(Taken::Replaced);
         }
-        let Some((stored, facts)) = self.with_current(|current| {
+        let Some((stored, facts, rules)) = self.with_current(|current| {
             let launcher = self.launcher.get().map(|launcher| &**launcher);
             let facts = plan::facts(&current.config, launcher)
                 .into_iter()
                 .find(|facts| facts.id == *id)?;
-            Some((current.stored.get(id).cloned(), facts))
+            let rules = plan::screening(&current.config);
+            Some((current.stored.get(id).cloned(), facts, rules))
         }) else {
             return Ok(Taken::Replaced);
         };
-        let merged = merge(stored, seen, &facts, self.clock.now());
+        let (before, now) = (stored.clone(), self.clock.now());
+        // Definitions are read through and schemas compiled.
+        let judged = tokio::task::spawn_blocking(move || {
+            let doubtful = doubtful(&seen, rules.sanitisation.action.detector().map(AsRef::as_ref));
+            let merged = merge(stored, Discovery { doubtful, ..seen }, &facts, now);
+            let unusable = unusable_schemas(before.as_ref(), &merged, rules.validation.mode);
+            (merged, unusable)
+        });
+        let (merged, unusable) = judged.await?;
         let (store, keep) = (self.store.clone(), merged.stored.clone());
         tokio::task::spawn_blocking(move || store.save(&keep)).await??;
         self.record(&merged.events).await?;
+        for warning in unusable {
+            tracing::warn!(server = %id, tool = warning.tool_name, "an output schema cannot be used");
+            self.ledger.append_event(Event::Screening(Box::new(warning))).await?;
+        }
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
         self.rebuild();
         Ok(Taken::InForce)
@@ -164,6 +181,67 @@ impl Running {
 enum Taken {
     InForce,
     Replaced,
+}
+
+/// What a person is to look at first.
+fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
+    let definitions = seen.definitions.iter().filter(|raw| is_doubtful(raw, detector));
+    let instructions = seen.instructions.iter().filter(|text| is_doubtful_text(text, detector));
+    let definitions = definitions.map(|raw| Digest::of(raw));
+    definitions
+        .chain(instructions.map(|text| Digest::of(text.as_bytes())))
+        .collect()
+}
+
+/// A warning for each output schema that cannot be used: once for a tool and a schema, since a tool is added or changed
+/// once, whatever is restarted meanwhile.
+fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) -> Vec<ScreeningDecision> {
+    let mode = match mode {
+        Mode::Off => return Vec::new(),
+        Mode::Warn => "warn",
+        Mode::Strict => "strict",
+    };
+    let schema_in = |server: &StoredServer, name: &ToolName| {
+        let tool = server.tools.iter().find(|tool| tool.name == *name)?;
+        let span = mcp::server::member_span(&tool.definition, "outputSchema")?;
+        Some(tool.definition.get(span)?.to_vec())
+    };
+    let news = merged.events.iter().filter_map(|event| match &event.change {
+        Change::ToolAdded { tool, .. } | Change::ToolChanged { tool, .. } => Some(tool),
+        Change::Discovered { .. }
+        | Change::ToolVanished { .. }
+        | Change::ToolRejected { .. }
+        | Change::ToolApproved { .. }
+        | Change::InstructionsChanged { .. }
+        | Change::InstructionsApproved { .. } => None,
+    });
+    let warning = |tool: &ToolName| {
+        let schema = schema_in(&merged.stored, tool)?;
+        if before.and_then(|before| schema_in(before, tool)).as_ref() == Some(&schema) {
+            return None;
+        }
+        match Declaration::compile(Some(&schema)) {
+            Declaration::Nothing | Declaration::Schema(_) => None,
+            Declaration::Uncompilable { hash, fault } => Some(ScreeningDecision {
+                receipt_id: None,
+                principal: None,
+                session: None,
+                server_id: merged.stored.id.to_string(),
+                tool_name: Some(tool.to_string()),
+                status: "warning",
+                stage: "validation",
+                mode,
+                guard: None,
+                path: None,
+                keyword: Some("uncompilable_schema".to_owned()),
+                schema_hash: Some(hash),
+                findings: Vec::new(),
+                stripped: Vec::new(),
+                message: format!("results of this tool are not validated, its output schema cannot be used: {fault}"),
+            }),
+        }
+    };
+    news.filter_map(warning).collect()
 }
 
 /// What an inventory event says in the log.

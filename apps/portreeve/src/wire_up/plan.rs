@@ -232,6 +232,15 @@ pub(super) fn screening(config: &Config) -> screening::result::Rules {
     }
 }
 
+/// What happens to secrets in what is sent to servers.
+pub(super) fn argument_secrets(config: &Config) -> gateway::ArgumentSecrets {
+    match &config.output.arguments {
+        config::InArguments::Off => gateway::ArgumentSecrets::Pass,
+        config::InArguments::Warn(detector) => gateway::ArgumentSecrets::Warn(detector.clone()),
+        config::InArguments::Block(detector) => gateway::ArgumentSecrets::Block(detector.clone()),
+    }
+}
+
 pub(super) fn limit_rules(limits: &config::Limits) -> LimitRules {
     let rate = limits.rate.iter().filter_map(|rate| {
         let per = match rate.per {

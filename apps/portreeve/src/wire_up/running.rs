@@ -136,6 +136,7 @@ impl Running {
             limiter: current.limiter.clone(),
             limits: plan::limits(&current.config),
             screening: Arc::new(plan::screening(&current.config)),
+            arguments: plan::argument_secrets(&current.config),
             epoch: EPOCH,
             previous,
         });

@@ -126,6 +126,7 @@ fn view(tool: &ToolEntry) -> Value {
         Standing::Approved => Value::Null,
         Standing::Quarantined(QuarantineCause::FirstSight) => "first_sight".into(),
         Standing::Quarantined(QuarantineCause::NewTool) => "new_tool".into(),
+        Standing::Quarantined(QuarantineCause::Doubtful) => "doubtful".into(),
         Standing::Quarantined(QuarantineCause::Changed { .. }) => "changed".into(),
         Standing::Quarantined(QuarantineCause::BadDefinition(fault)) => fault.to_string().into(),
     };
@@ -133,7 +134,10 @@ fn view(tool: &ToolEntry) -> Value {
         Standing::Approved => Some(tool.definition_hash),
         Standing::Quarantined(QuarantineCause::Changed { approved }) => Some(*approved),
         Standing::Quarantined(
-            QuarantineCause::FirstSight | QuarantineCause::NewTool | QuarantineCause::BadDefinition(_),
+            QuarantineCause::FirstSight
+            | QuarantineCause::NewTool
+            | QuarantineCause::Doubtful
+            | QuarantineCause::BadDefinition(_),
         ) => None,
     };
     json!({
@@ -144,6 +148,7 @@ fn view(tool: &ToolEntry) -> Value {
         "trust": tool.trust.as_str(),
         "standing": standing_word(&tool.standing),
         "cause": cause,
+        "output_schema": tool.output.as_str(),
         "definition_hash": tool.definition_hash.to_string(),
         "approved_hash": approved.map(|digest| digest.to_string()),
         "hints": {

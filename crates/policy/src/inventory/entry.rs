@@ -34,8 +34,42 @@ pub struct ToolEntry {
     pub tier: SandboxTier,
     /// What the server says of the tool.
     pub hints: Hints,
+    /// What became of its output schema.
+    pub output: OutputState,
     /// Whether the tool may be seen and called.
     pub standing: Standing,
+}
+
+/// What became of a tool's output schema.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputState {
+    /// The tool declares none.
+    Absent,
+    /// It declares one, which nobody has compiled yet.
+    Declared,
+    /// Results are judged by it.
+    Enforced,
+    /// Results are judged by it, but for patterns that no linear-time engine can run.
+    Partly,
+    /// It accepts everything.
+    Vacuous,
+    /// It cannot be used: results are not judged.
+    Unusable,
+}
+
+impl OutputState {
+    /// The word for operators.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Declared => "declared",
+            Self::Enforced => "enforced",
+            Self::Partly => "partly",
+            Self::Vacuous => "vacuous",
+            Self::Unusable => "unusable",
+        }
+    }
 }
 
 /// Whether a tool may be seen and called at all.
@@ -54,6 +88,8 @@ pub enum QuarantineCause {
     FirstSight,
     /// The server added the tool after its first discovery.
     NewTool,
+    /// The definition holds what nobody sees, or a secret; a person is to look at it first.
+    Doubtful,
     /// The definition is not the approved one any more.
     Changed {
         /// The digest that was approved.

@@ -90,6 +90,9 @@ pub struct Discovery {
     pub instructions: Option<String>,
     /// The tool objects, byte for byte.
     pub definitions: Vec<Arc<[u8]>>,
+    /// Digests, of the bytes as they came, of definitions and instructions that a person is to look at first: they hold
+    /// what nobody sees, or a secret.
+    pub doubtful: BTreeSet<Digest>,
 }
 
 /// A discovery laid over what was stored.
@@ -231,6 +234,9 @@ impl fmt::Display for Standing {
             Self::Approved => f.write_str("approved"),
             Self::Quarantined(QuarantineCause::FirstSight) => f.write_str("quarantined: server of unknown trust"),
             Self::Quarantined(QuarantineCause::NewTool) => f.write_str("quarantined: new tool"),
+            Self::Quarantined(QuarantineCause::Doubtful) => {
+                f.write_str("quarantined: the definition holds what nobody sees, or a secret")
+            }
             Self::Quarantined(QuarantineCause::Changed { .. }) => f.write_str("quarantined: definition changed"),
             Self::Quarantined(QuarantineCause::BadDefinition(fault)) => write!(f, "quarantined: {fault}"),
         }
@@ -265,6 +271,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     let arrival = Arrival {
         trust: facts.trust,
         first,
+        doubtful: &seen.doubtful,
     };
     let mut changes = Vec::new();
     let readable = sort_out(seen.definitions, &mut changes);
@@ -332,19 +339,33 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
 
 /// How something new is met.
 #[derive(Clone, Copy)]
-struct Arrival {
+struct Arrival<'a> {
     trust: Trust,
     first: bool,
+    doubtful: &'a BTreeSet<Digest>,
 }
 
-impl Arrival {
+impl Arrival<'_> {
     /// Whether something never seen before is approved at sight.
-    fn welcome(self) -> bool {
-        match self.trust {
+    fn welcomes(self, raw: &[u8]) -> bool {
+        let trusted = match self.trust {
             Trust::Internal | Trust::Verified => true,
             Trust::Community => self.first,
             Trust::Unknown => false,
+        };
+        trusted && !self.doubts(raw)
+    }
+
+    fn doubts(self, raw: &[u8]) -> bool {
+        !self.doubtful.is_empty() && self.doubtful.contains(&Digest::of(raw))
+    }
+
+    /// What the pin says, and why it is so where somebody is to look first.
+    fn standing(self, tool: &StoredTool) -> Standing {
+        if tool.approved.is_none() && self.doubts(&tool.definition) {
+            return Standing::Quarantined(QuarantineCause::Doubtful);
         }
+        tool.standing(self.trust)
     }
 }
 
@@ -377,7 +398,7 @@ fn sort_out(definitions: Vec<Arc<[u8]>>, changes: &mut Vec<Change>) -> BTreeMap<
 fn merge_tools(
     before: Vec<StoredTool>,
     mut offered: BTreeMap<ToolName, (Arc<[u8]>, ReadDefinition)>,
-    arrival: Arrival,
+    arrival: Arrival<'_>,
     changes: &mut Vec<Change>,
 ) -> Vec<StoredTool> {
     let mut tools = Vec::with_capacity(offered.len());
@@ -390,10 +411,11 @@ fn merge_tools(
                 known.presence = Presence::Offered;
                 known.definition = definition;
                 known.seen = now.hash;
-                if known.approved.is_none() && matches!(arrival.trust, Trust::Internal | Trust::Verified) {
+                let vouched_for = matches!(arrival.trust, Trust::Internal | Trust::Verified);
+                if known.approved.is_none() && vouched_for && !arrival.doubts(&known.definition) {
                     known.approved = Some(known.seen);
                 }
-                let (tool, seen, standing) = (known.name.clone(), known.seen, known.standing(arrival.trust));
+                let (tool, seen, standing) = (known.name.clone(), known.seen, arrival.standing(&known));
                 if returned {
                     changes.push(Change::ToolAdded { tool, seen, standing });
                 } else if seen != seen_before {
@@ -416,7 +438,7 @@ fn merge_tools(
         }
     }
     for (name, (definition, now)) in offered {
-        let approved = arrival.welcome().then_some(now.hash);
+        let approved = arrival.welcomes(&definition).then_some(now.hash);
         let tool = StoredTool {
             name,
             definition,
@@ -424,7 +446,7 @@ fn merge_tools(
             approved,
             presence: Presence::Offered,
         };
-        let standing = tool.standing(arrival.trust);
+        let standing = arrival.standing(&tool);
         changes.push(Change::ToolAdded {
             tool: tool.name.clone(),
             seen: tool.seen,
@@ -441,12 +463,13 @@ fn merge_tools(
 fn merge_instructions(
     before: StoredInstructions,
     seen: Option<String>,
-    arrival: Arrival,
+    arrival: Arrival<'_>,
     changes: &mut Vec<Change>,
 ) -> StoredInstructions {
     let seen = seen.filter(|text| text.len() <= MAX_DEFINITION_BYTES);
     let digest = seen.as_ref().map(|text| Digest::of(text.as_bytes()));
-    let approved = before.approved.or(digest.filter(|_| arrival.welcome()));
+    let welcome = seen.as_ref().is_some_and(|text| arrival.welcomes(text.as_bytes()));
+    let approved = before.approved.or(digest.filter(|_| welcome));
     let now = StoredInstructions { seen, approved };
     let withheld = now.seen.is_some() && now.released().is_none();
     if now.seen != before.seen && (withheld || before.seen.is_some()) {

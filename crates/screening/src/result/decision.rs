@@ -7,6 +7,7 @@ use vocabulary::{Digest, ReasonCode};
 use super::strip::{Class, Counts};
 use super::validate::{Guard, Mode, Outcome, Violation};
 use super::{ScreenedResult, Withheld};
+use crate::arguments::secrets::counted;
 use crate::detect::Category;
 
 /// One decision; each leaves one record.
@@ -223,20 +224,6 @@ impl Decision {
             ..Self::of(Act::Blocked, "definition", "always", message)
         }
     }
-}
-
-/// `2 api_token, 1 private_key`
-fn counted(findings: &[FindingNote]) -> String {
-    let mut text = String::new();
-    for category in Category::ALL {
-        let count = findings.iter().filter(|finding| finding.category == category).count();
-        if count > 0 {
-            let comma = if text.is_empty() { "" } else { ", " };
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{comma}{count} {}", category.as_str());
-        }
-    }
-    text
 }
 
 fn listed(counts: Counts) -> Vec<(&'static str, u64)> {

@@ -115,6 +115,24 @@ impl Declaration {
         }
     }
 
+    /// Whether some patterns of it are not checked.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Uncompilable { .. } => false,
+            Self::Schema(schema) => !schema.dropped_patterns().is_empty(),
+        }
+    }
+
+    /// Whether it accepts everything.
+    #[must_use]
+    pub fn is_vacuous(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Uncompilable { .. } => false,
+            Self::Schema(schema) => schema.is_vacuous(),
+        }
+    }
+
     /// For the judgement of one result.
     #[must_use]
     pub fn declared(&self) -> Declared<'_> {

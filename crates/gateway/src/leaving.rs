@@ -1,0 +1,83 @@
+//! Secrets in what is about to leave: recorded or refused, as the operator says.
+
+use ledger::{Event, MessageFacts, ScreeningDecision, Verdict};
+use screening::arguments::secrets::{counted, secrets};
+use screening::detect::Excuse;
+use screening::result::{Act, FindingNote};
+use vocabulary::ReasonCode;
+
+use crate::asked::Ended;
+use crate::case::Case;
+use crate::chokepoint::finding;
+use crate::reply::{DecisionNote, Prepared};
+use crate::town::ArgumentSecrets;
+
+impl Case<'_> {
+    /// Looks through arguments or params that were checked.
+    pub(crate) async fn look_for_secrets(&self, raw: Option<&[u8]>, facts: &MessageFacts) -> Result<(), Box<Ended>> {
+        let (detector, act) = match &self.town.arguments {
+            ArgumentSecrets::Pass => return Ok(()),
+            ArgumentSecrets::Warn(detector) => (detector, Act::Warning),
+            ArgumentSecrets::Block(detector) => (detector, Act::Blocked),
+        };
+        let excuse = Excuse {
+            server: facts.server_id.as_deref().unwrap_or_default(),
+            tool: facts.tool_name.as_deref().unwrap_or_default(),
+        };
+        let found = secrets(raw.unwrap_or(b"{}"), detector, &excuse);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let event = Event::Screening(Box::new(self.about_arguments(&found, facts, act)));
+        if self.gateway.ledger.append_event(event).await.is_err() {
+            return Err(self.unrecordable(facts));
+        }
+        match act {
+            Act::Blocked => Err(self.holds_secrets(&found, facts)),
+            Act::Warning | Act::Redacted | Act::Stripped => Ok(()),
+        }
+    }
+
+    fn about_arguments(&self, found: &[FindingNote], facts: &MessageFacts, act: Act) -> ScreeningDecision {
+        let counts = counted(found);
+        let (mode, message) = match act {
+            Act::Blocked => ("block", format!("the call was refused: its arguments hold {counts}")),
+            Act::Warning | Act::Redacted | Act::Stripped => ("warn", format!("arguments left with {counts}")),
+        };
+        ScreeningDecision {
+            receipt_id: Some(self.asked.arrival.receipt_id),
+            principal: Some(self.asked.who.sub.to_string()),
+            session: self.asked.session().map(|session| session.digest),
+            server_id: facts.server_id.clone().unwrap_or_default(),
+            tool_name: facts.tool_name.clone(),
+            status: act.as_str(),
+            stage: "arguments",
+            mode,
+            guard: None,
+            path: None,
+            keyword: None,
+            schema_hash: None,
+            findings: found.iter().map(finding).collect(),
+            stripped: Vec::new(),
+            message,
+        }
+    }
+
+    /// Tells a model which field, and nothing of what stands there.
+    fn holds_secrets(&self, found: &[FindingNote], facts: &MessageFacts) -> Box<Ended> {
+        let code = ReasonCode::DenySecretInArguments;
+        let place = found.first().map_or("/", |finding| finding.place.as_str());
+        let message = format!(
+            "the arguments hold what looks like a secret ({}) at {}; leave it out",
+            counted(found),
+            mcp::method::recordable(place),
+        );
+        let note = DecisionNote::denied(code);
+        let reply = match self.asked.method {
+            mcp::Method::ToolsCall => Prepared::error_result(self.id.clone(), self.asked.client.era(), message, note),
+            _ => Prepared::refusal(Some(self.id.clone()), -32602, message, note),
+        };
+        let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![code]);
+        self.ended_refused(facts, decision, reply)
+    }
+}

@@ -1,0 +1,79 @@
+//! Definitions of tools and instructions of servers: read by models and by people, pinned, and never edited. What a
+//! model would read and a person would not see makes one doubtful; so does a secret, where secrets are looked for.
+
+use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
+use crate::result::strip::{Classes, strip};
+use crate::result::walk::{Kind, Message, walk};
+
+/// Whether a definition (a JSON document) is to be looked at by a person before anybody uses it.
+#[must_use]
+pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
+    let Ok(walked) = walk(definition, Message::Definitions) else {
+        return true;
+    };
+    let texts = || {
+        walked
+            .literals()
+            .iter()
+            .filter(|literal| literal.kind() != Kind::Number)
+    };
+    let raws = || texts().map(|literal| definition.get(literal.span()).unwrap_or_default());
+    raws().any(hides_something) || detector.is_some_and(|detector| raws().any(|raw| holds_a_secret(raw, detector)))
+}
+
+/// The same of a text that is no JSON.
+#[must_use]
+pub fn is_doubtful_text(text: &str, detector: Option<&Detector>) -> bool {
+    // A backslash in plain text begins no escape.
+    let literal = text.replace('\\', "\\\\").replace('"', "\\\"");
+    hides_something(literal.as_bytes()) || detector.is_some_and(|detector| holds_a_secret(literal.as_bytes(), detector))
+}
+
+fn hides_something(raw: &[u8]) -> bool {
+    !strip(raw, Classes::ALL, &[]).removals.is_empty()
+}
+
+fn holds_a_secret(raw: &[u8], detector: &Detector) -> bool {
+    let piece = Piece {
+        raw,
+        name: None,
+        joins: Joins::Nothing,
+        kind: PieceKind::Text,
+    };
+    let nobody = Excuse { server: "", tool: "" };
+    let found = detector.find(&[piece], &nobody);
+    found.iter().any(|finding| finding.redact == Redact::Mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_sees_makes_a_definition_doubtful_wherever_it_stands() {
+        for (definition, doubtful) in [
+            (r#"{"name":"a","description":"adds two numbers\n\tone by one"}"#, false),
+            (r#"{"name":"a","description":"family 👩‍👩‍👧 and flag 🏴󠁧󠁢󠁳󠁣󠁴󠁿"}"#, false),
+            ("{\"name\":\"a\",\"description\":\"adds\u{e0069}\u{e0067}\"}", true),
+            (r#"{"name":"a","description":"adds\u200b"}"#, true),
+            (r#"{"name":"a","inputSchema":{"properties":{"x\u202e":{}}}}"#, true),
+            (r#"{"name":"a","annotations":{"title":"\u001b[8mhidden"}}"#, true),
+            ("not json", true),
+        ] {
+            assert_eq!(is_doubtful(definition.as_bytes(), None), doubtful, "{definition}");
+        }
+        assert!(!is_doubtful_text("be kind, use \\d+ and \"quotes\"\n", None));
+        assert!(is_doubtful_text("be kind\u{200b}", None));
+    }
+
+    #[test]
+    fn a_secret_makes_one_doubtful_where_secrets_are_looked_for() {
+        let detector = Detector::embedded().unwrap();
+        let definition = concat!(
+            r#"{"name":"a","description":"use gh"#,
+            r#"p_9Xk2mQ7vL4nR8tB6wY3zC1dF5gH0jK2pS4uA"}"#
+        );
+        assert!(!is_doubtful(definition.as_bytes(), None));
+        assert!(is_doubtful(definition.as_bytes(), Some(&detector)));
+    }
+}
