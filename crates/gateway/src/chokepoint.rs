@@ -15,6 +15,7 @@ use crate::answer::Gateway;
 use crate::asked::Asked;
 use crate::carry::Journey;
 use crate::case::Case;
+use crate::town::Town;
 
 impl Gateway {
     /// Screens by the rules in force now: what was changed meanwhile holds for answers that were under way.
@@ -130,31 +131,33 @@ impl Case<'_> {
     }
 
     fn origin<'j>(&'j self, journey: &'j Journey, message: Message) -> Origin<'j> {
-        let (name, standing, declared) = match &journey.target {
-            Target::Tool(entry) => {
-                let tool = self.town.tool(&entry.id);
-                let declared = tool.map_or(Declared::Nothing, |tool| tool.output.declared());
-                (entry.id.name.as_str(), standing(entry), declared)
-            }
-            Target::Resource { uri, .. } => (&**uri, Standing::Untrusted, Declared::Nothing),
-            Target::Prompt { name, .. } => (&**name, Standing::Untrusted, Declared::Nothing),
-            Target::Server(_) => ("", Standing::Untrusted, Declared::Nothing),
-        };
-        Origin {
-            server: journey.server.id().as_str(),
-            name,
-            message,
-            standing,
-            declared,
+        let server = journey.server.id();
+        match &journey.target {
+            Target::Tool(entry) => of_tool(&self.town, entry, message),
+            Target::Resource { uri, .. } => beside_a_call(server, Some(uri), message),
+            Target::Prompt { name, .. } => beside_a_call(server, Some(name), message),
+            Target::Server(_) => beside_a_call(server, None, message),
         }
     }
 }
 
-/// What a server says beside the result of a call, or outside of any.
-pub(crate) fn beside_a_call<'a>(server: &'a ServerId, tool: Option<&'a str>, message: Message) -> Origin<'a> {
+/// What a tool's call brought: judged by what the tool declared when it was pinned.
+pub(crate) fn of_tool<'a>(town: &'a Town, entry: &'a ToolEntry, message: Message) -> Origin<'a> {
+    let tool = town.tool(&entry.id);
+    Origin {
+        server: entry.id.server.as_str(),
+        name: entry.id.name.as_str(),
+        message,
+        standing: standing(entry),
+        declared: tool.map_or(Declared::Nothing, |tool| tool.output.declared()),
+    }
+}
+
+/// What a server says that no tool declared: beside the result of a call, of a prompt or a resource, or of itself.
+pub(crate) fn beside_a_call<'a>(server: &'a ServerId, name: Option<&'a str>, message: Message) -> Origin<'a> {
     Origin {
         server: server.as_str(),
-        name: tool.unwrap_or_default(),
+        name: name.unwrap_or_default(),
         message,
         standing: Standing::Untrusted,
         declared: Declared::Nothing,

@@ -14,7 +14,7 @@ use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
-use crate::chokepoint::beside_a_call;
+use crate::chokepoint::{beside_a_call, of_tool};
 use crate::client::Client;
 use crate::outlet::Passing;
 
@@ -120,11 +120,17 @@ impl Escort<'_> {
         if self.asking.is_tired() {
             return;
         }
-        let message = match method.as_str() {
-            "notifications/tasks" | "notifications/tasks/status" => Message::TaskState,
-            _ => Message::Other,
+        let town = self.gateway.town();
+        let task = told
+            .task()
+            .and_then(|raw| self.gateway.tasks.tool_of(raw, &self.asked.who, self.server));
+        let origin = match (method.as_str(), &task) {
+            // The result of a task is a tool's.
+            ("notifications/tasks" | "notifications/tasks/status", Some(tool)) => {
+                of_tool(&town, tool, Message::TaskState)
+            }
+            _ => beside_a_call(self.server, self.tool, Message::Other),
         };
-        let origin = beside_a_call(self.server, self.tool, message);
         let screened = self.gateway.screen(told.into_params(), &origin, self.asked).await;
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
             self.asking.trouble();

@@ -63,6 +63,13 @@ impl Tasks {
         found.map(|(ours, _)| ours.clone())
     }
 
+    /// The tool whose call became a task that a server names, if it is this owner's.
+    pub(crate) fn tool_of(&self, theirs: &[u8], who: &Principal, server: &ServerId) -> Option<Arc<ToolEntry>> {
+        let ours = self.ours(theirs, who, server)?;
+        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.get(&ours).map(|task| task.entry.clone())
+    }
+
     /// An object that names a server's task, under our id; `None` for a task that is not this owner's.
     pub(crate) fn renamed(&self, object: &Bytes, who: &Principal, server: &ServerId) -> Option<Bytes> {
         let mut splice = Splice::new(object).ok()?;

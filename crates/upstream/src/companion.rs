@@ -95,6 +95,13 @@ impl RawNotification {
         &self.method
     }
 
+    /// The task it is about, by the server's own name for it, raw. For finding whose it is, not for passing on.
+    #[must_use]
+    pub fn task(&self) -> Option<&[u8]> {
+        let params = self.params.as_ref()?;
+        params.get(mcp::server::member_span(params, "taskId")?)
+    }
+
     /// What it says; an empty object where it says nothing.
     #[must_use]
     pub fn into_params(self) -> RawParams {
