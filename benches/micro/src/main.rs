@@ -2,6 +2,7 @@
 //! the median over rounds. The project's targets are checked here, stage by stage; `portreeve-load`
 //! measures the whole.
 
+mod chokepoint;
 mod identity;
 mod lists;
 mod payloads;
@@ -52,6 +53,7 @@ fn main() -> Result<ExitCode> {
         lists::measure,
         identity::measure,
         payloads::measure,
+        chokepoint::measure,
         records::measure,
         sandbox::measure,
     ];
