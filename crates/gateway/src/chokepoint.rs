@@ -33,7 +33,12 @@ impl Gateway {
             screen(raw, origin, &rules)
         };
         if screening.decisions().is_empty() {
-            screening.release::<()>(&[])
+            let released = screening.release::<()>(&[]);
+            if let Some(result) = released.as_ref().ok().filter(|result| result.fences() > 0) {
+                let (server, fences) = (origin.server, result.fences());
+                tracing::debug!(server, fences, "untrusted text was fenced");
+            }
+            released
         } else {
             Box::pin(self.recorded(screening, origin, asked)).await
         }

@@ -97,6 +97,7 @@ pub struct ScreenedResult {
     result_type: Said,
     kept: Vec<Kept>,
     acts: Vec<Act>,
+    fences: usize,
 }
 
 /// A text that was cut: the whole of it, sanitised, and the key the caller was given.
@@ -135,7 +136,14 @@ impl ScreenedResult {
             result_type: seen.result_type,
             kept,
             acts: Vec::new(),
+            fences: 0,
         }
+    }
+
+    /// How many texts of it were fenced.
+    #[must_use]
+    pub fn fences(&self) -> usize {
+        self.fences
     }
 
     /// What was done about it, for the receipt.
@@ -165,6 +173,7 @@ impl ScreenedResult {
             result_type: Said::Nothing,
             kept: Vec::new(),
             acts: Vec::new(),
+            fences: 0,
         })
     }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::append::Entry;
 use crate::chain::{Head, Scribe};
 use crate::sample;
-use crate::{EgressAttempt, EgressCall, Note, Outcome as OutcomeFacts};
+use crate::{EgressAttempt, EgressCall, FindingNote, Note, Outcome as OutcomeFacts, ScreeningDecision};
 
 const SCHEMA: &str = include_str!("../../../../docs/receipt.schema.json");
 
@@ -70,6 +70,9 @@ fn entries(began: Instant) -> Vec<Entry> {
     note = Note::refused("tool.approve", "admin", None, "no such tool");
     note.receipt_id = Some(arrival.receipt_id);
     entries.push(Entry::Event(Event::Inventory(note)));
+    for decision in [screened(arrival.receipt_id), unusable()] {
+        entries.push(Entry::Event(Event::Screening(Box::new(decision))));
+    }
     entries.push(Entry::Final(Box::new(Final {
         arrival,
         ending: walled(),
@@ -106,6 +109,57 @@ fn walled() -> Ending {
         }));
     }
     ending
+}
+
+/// A decision with every member set.
+fn screened(receipt_id: ReceiptId) -> ScreeningDecision {
+    let finding = |category: &str, place: &str| FindingNote {
+        category: category.to_owned(),
+        rule: "a-rule".to_owned(),
+        place: place.to_owned(),
+        length: 40,
+    };
+    ScreeningDecision {
+        receipt_id: Some(receipt_id),
+        principal: Some("alice".to_owned()),
+        session: Some(Digest::of(b"session")),
+        server_id: "files".to_owned(),
+        tool_name: Some("read_file".to_owned()),
+        status: "redacted",
+        stage: "detection",
+        mode: "redact",
+        guard: Some("max_bytes"),
+        path: Some("/items/1".to_owned()),
+        keyword: Some("enum".to_owned()),
+        schema_hash: Some(Digest::of(b"{}")),
+        findings: vec![
+            finding("api_token", "/content/0/text"),
+            finding("private_key", "/structuredContent/key"),
+        ],
+        stripped: vec![("ansi", 2), ("zero_width", 1)],
+        message: "secrets were masked: 1 api_token, 1 private_key".to_owned(),
+    }
+}
+
+/// One with as few as there can be.
+fn unusable() -> ScreeningDecision {
+    ScreeningDecision {
+        receipt_id: None,
+        principal: None,
+        session: None,
+        server_id: "files".to_owned(),
+        tool_name: None,
+        status: "warning",
+        stage: "validation",
+        mode: "warn",
+        guard: None,
+        path: None,
+        keyword: None,
+        schema_hash: None,
+        findings: Vec::new(),
+        stripped: Vec::new(),
+        message: "the schema cannot be used".to_owned(),
+    }
 }
 
 fn attempt(open: Vec<EgressCall>) -> EgressAttempt {
@@ -210,6 +264,21 @@ fn every_request_record_fits_the_published_schema() {
         }
     }
     assert_eq!(requests, 10);
+}
+
+// R025 R047
+#[test]
+fn every_decision_of_the_chokepoint_fits_its_published_schema() {
+    let schema: Json = serde_json::from_str(include_str!("../../../../docs/policy-decision.schema.json")).unwrap();
+    let mut decisions = 0;
+    for line in lines(&written()) {
+        let record: Json = serde_json::from_slice(line).unwrap();
+        if record["type"] == "policy_decision" {
+            fits(&schema, &record, &schema, "$");
+            decisions += 1;
+        }
+    }
+    assert_eq!(decisions, 2);
 }
 
 #[test]

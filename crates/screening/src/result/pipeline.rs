@@ -412,7 +412,7 @@ impl Run<'_> {
             mut layers,
         } = edited;
         let mark = self.fences().then(|| self.mark());
-        let (mut cuts, mut edits): (Vec<(String, usize, Cut)>, _) = (Vec::new(), Edits::default());
+        let (mut cuts, mut edits, mut fences): (Vec<(String, usize, Cut)>, _, _) = (Vec::new(), Edits::default(), 0);
         for (index, literal) in walked.literals().iter().enumerate() {
             let mut layer = layers.remove(&index).unwrap_or_default();
             let inside = bytes.get(literal.span()).unwrap_or_default();
@@ -424,6 +424,7 @@ impl Run<'_> {
             }
             if let Some(mark) = mark.as_ref().filter(|_| walked.is_fenced(literal)) {
                 layer = fence(inside, layer, mark);
+                fences += 1;
             }
             edits.add_at(literal.span().start, layer);
         }
@@ -438,7 +439,10 @@ impl Run<'_> {
         let kept = cuts.into_iter().map(|(key, _, cut)| Kept { key, whole: cut.whole });
         match edits.apply(&bytes) {
             Ok(bytes) => {
-                let result = ScreenedResult::new(bytes, seen, kept.collect());
+                let result = ScreenedResult {
+                    fences,
+                    ..ScreenedResult::new(bytes, seen, kept.collect())
+                };
                 Ok(Screening::new(Ok(result), facts))
             }
             Err(_) => Err(stop(unreadable(), facts)),
