@@ -542,3 +542,6 @@ fn names_us(scanned: &Scanned) -> bool {
         Named::Again => true,
     }
 }
+
+#[cfg(test)]
+mod tests;
