@@ -394,7 +394,8 @@ fn refused_quickly(schema: &Json, expected: SchemaFault) {
     let raw = schema.to_string();
     let start = Instant::now();
     assert_eq!(fault(&raw), expected);
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    // A hang would take hours; a busy machine takes its time.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 /// Each link asks for the next one twice, in the way that `link` says.

@@ -1,23 +1,24 @@
 //! The steps of the chokepoint, in the one order there is: each takes what the last one proved, by value, and facts for
 //! the record ride along. Where no step has cause, the very bytes that came leave.
 
+mod edited;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;
 use vocabulary::json::scanned::{Named, Scanned, members_of};
 
-use super::decision::{Act, Decision, Screening};
-use super::edit::{Edit, Edits, removed_beneath};
+use super::decision::{Decision, Screening};
+use super::edit::{Edit, Edits};
 use super::guard::{self, Seen};
-use super::redact::{Masked, Redaction, redact};
 use super::rules::{Origin, ResponseAction, Rules, Spotlight, Standing};
 use super::search::{Found, Secrets};
 use super::spotlight::{Mark, fence};
-use super::strip::{Classes, Counts, strip};
+use super::strip::Classes;
 use super::truncate::{Cut, cut, notices};
 use super::validate::{self, Declared, Outcome, Verdict};
-use super::walk::{Editable, Kind, Message, Place, Walked, walk};
+use super::walk::{Message, Walked, walk};
 use super::{Kept, Raw, ScreenedResult, Withheld, breached, unreadable};
 use crate::detect::Detector;
 
@@ -238,170 +239,6 @@ impl Run<'_> {
         }
     }
 
-    /// Blocks, masks and strips.
-    fn edit(&self, detected: Detected) -> Step<Edited> {
-        let Detected {
-            mut validated,
-            walked,
-            found,
-        } = detected;
-        let redaction = self.act_on(&found, &walked, &mut validated)?;
-        let mut layers = BTreeMap::new();
-        let mut counts = Counts::default();
-        let mut left = Counts::default();
-        let classes = self.strips();
-        let mut masked = redaction.masked.into_iter().peekable();
-        for (index, literal) in walked.literals().iter().enumerate() {
-            let masks = masked.next_if(|masked| masked.literal == index);
-            if masks.is_none() && classes == Classes::default() {
-                continue;
-            }
-            let inside = validated.bytes.get(literal.span()).unwrap_or_default();
-            let ranges = masks.as_ref().map(Masked::ranges).unwrap_or_default();
-            let stripped = strip(inside, classes, &ranges);
-            match walked.editable(literal) {
-                Editable::Yes => counts.add_all(stripped.counts),
-                Editable::No if is_shown(&walked, literal) => left.add_all(stripped.counts),
-                Editable::No => {}
-            }
-            let removals = match walked.editable(literal) {
-                Editable::Yes => stripped.removals,
-                Editable::No => Vec::new(),
-            };
-            let layer = removed_beneath(masks.map(|masks| masks.masks).unwrap_or_default(), &removals);
-            if !layer.is_empty() {
-                layers.insert(index, layer);
-            }
-        }
-        if self.origin.message == Message::Definitions && left != Counts::default() {
-            let decision = Decision::definition(left);
-            return Err(self.blocked(decision, validated.facts));
-        }
-        if counts != Counts::default() {
-            validated.facts.push(Decision::stripped(counts));
-        }
-        if left != Counts::default() {
-            validated.facts.push(Decision::left_in_place(left));
-        }
-        self.judge_again(validated, walked, layers)
-    }
-
-    /// What findings lead to: masks, a warning, or the end.
-    fn act_on(&self, found: &[Found], walked: &Walked, validated: &mut Validated) -> Step<Redaction> {
-        if found.is_empty() {
-            return Ok(Redaction::default());
-        }
-        let secrets = self.secrets(&validated.bytes, walked);
-        let notes = secrets.notes(found);
-        let facts = std::mem::take(&mut validated.facts);
-        let (decision, redaction) = match &self.rules.sanitisation.action {
-            ResponseAction::Spotlight => return Ok(Redaction::default()),
-            ResponseAction::Block(_) if found.iter().any(Found::is_critical) => {
-                return Err(self.blocked(Decision::found(Act::Blocked, "block", None, notes), facts));
-            }
-            ResponseAction::Block(_) => (
-                Decision::found(Act::Warning, "block", None, notes),
-                Redaction::default(),
-            ),
-            ResponseAction::Redact(_) => {
-                let hits: Vec<_> = found.iter().filter(|found| found.is_masked()).map(Found::hit).collect();
-                if hits.is_empty() {
-                    (
-                        Decision::found(Act::Warning, "redact", None, notes),
-                        Redaction::default(),
-                    )
-                } else {
-                    let max = self.rules.sanitisation.max_redactions;
-                    match redact(&validated.bytes, walked, &hits, max) {
-                        Ok(redaction) => (Decision::found(Act::Redacted, "redact", None, notes), redaction),
-                        Err(refusal) => {
-                            let word = refusal.to_string();
-                            let decision = Decision::found(Act::Blocked, "redact", Some(&word), notes);
-                            return Err(self.blocked(decision, facts));
-                        }
-                    }
-                }
-            }
-        };
-        validated.facts = facts;
-        validated.facts.push(decision);
-        Ok(redaction)
-    }
-
-    /// An edit may break what conformed, and must not leave or make a secret.
-    fn judge_again(
-        &self,
-        mut validated: Validated,
-        walked: Walked,
-        layers: BTreeMap<usize, Vec<Edit>>,
-    ) -> Step<Edited> {
-        if !layers.is_empty() {
-            let mut edits = Edits::default();
-            let mut structured = false;
-            for (index, layer) in &layers {
-                if let Some(literal) = walked.literals().get(*index) {
-                    structured |= literal.place() == Place::Structured;
-                    edits.add_at(literal.span().start, layer.clone());
-                }
-            }
-            let Ok(edited) = edits.apply(&validated.bytes) else {
-                return Err(stop(unreadable(), validated.facts));
-            };
-            if structured {
-                self.still_conforms(&edited, &mut validated)?;
-            }
-            if let ResponseAction::Redact(detector) = &self.rules.sanitisation.action {
-                self.is_clean(detector, &edited, &mut validated)?;
-            }
-        }
-        Ok(Edited {
-            bytes: validated.bytes,
-            seen: validated.seen,
-            facts: validated.facts,
-            walked,
-            layers,
-        })
-    }
-
-    fn still_conforms(&self, edited: &Bytes, validated: &mut Validated) -> Step<()> {
-        match self.judge(edited, validated.seen.is_error, Some(&validated.verdict)) {
-            Verdict::Conforms => Ok(()),
-            Verdict::Violates(violation) => {
-                let decision = Decision::violation(&violation, self.rules.validation.mode);
-                Err(self.blocked(decision, undone(std::mem::take(&mut validated.facts))))
-            }
-        }
-    }
-
-    fn is_clean(&self, detector: &Detector, edited: &Bytes, validated: &mut Validated) -> Step<()> {
-        let facts = std::mem::take(&mut validated.facts);
-        let Ok(walked) = walk(edited, self.origin.message) else {
-            return Err(stop(unreadable(), facts));
-        };
-        let secrets = self.secrets(edited, &walked);
-        let mut found = secrets.find(detector);
-        found.retain(Found::is_masked);
-        if found.is_empty() {
-            validated.facts = facts;
-            return Ok(());
-        }
-        let word = Some("redaction_not_possible");
-        let decision = Decision::found(Act::Blocked, "redact", word, secrets.notes(&found));
-        Err(self.blocked(decision, undone(facts)))
-    }
-
-    fn blocked(&self, decision: Decision, mut facts: Vec<Decision>) -> Box<Stopped> {
-        let message = decision.message.clone();
-        facts.push(decision);
-        stop(
-            Withheld {
-                code: ReasonCode::WithheldSanitisation,
-                message,
-            },
-            facts,
-        )
-    }
-
     /// Cuts, fences, and puts all edits in at once.
     fn finish(&self, edited: Edited) -> Step<Screening> {
         let Edited {
@@ -483,34 +320,6 @@ impl Stopped {
 
 fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
-}
-
-/// Nothing was edited after all: only what was said of the message as it came stays.
-fn undone(mut facts: Vec<Decision>) -> Vec<Decision> {
-    facts.retain(|decision| match decision.act {
-        Act::Warning | Act::Blocked => true,
-        Act::Redacted | Act::Stripped => false,
-    });
-    facts
-}
-
-/// Whether somebody reads a literal that is never edited: no bytes of pictures, no words of the protocol.
-fn is_shown(walked: &Walked, literal: &super::walk::Literal) -> bool {
-    use super::walk::{Part, Scanned as Looked};
-    let protocol = match literal.place() {
-        Place::Protocol
-        | Place::Block {
-            part: Part::Protocol, ..
-        } => true,
-        Place::Block { .. } | Place::Structured | Place::Meta | Place::Free | Place::Definition => false,
-    };
-    let text = match literal.kind() {
-        Kind::Text => true,
-        // A definition's names are read as its texts are.
-        Kind::Name => literal.place() == Place::Definition,
-        Kind::Number => false,
-    };
-    text && !protocol && walked.scanned(literal) == Looked::Yes
 }
 
 /// Whether `_meta` could hold a member under our name, in whatever spelling.

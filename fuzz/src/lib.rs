@@ -1,0 +1,172 @@
+//! What must hold whatever a server sends: one function for each target. They are run by the fuzzer (`fuzz/run`) and,
+//! over the committed corpus, by the test suite.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use schema::OutputSchema;
+use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind};
+use screening::result::strip::{Classes, strip as strip_literal};
+use screening::result::truncate::page as page_of;
+use screening::result::validate::{Declaration, Mode, ValidationRules};
+use screening::result::walk::{Message, walk as walk_message};
+use screening::result::{
+    Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Standing, Truncation, screen as screen_raw,
+};
+use vocabulary::json::{Limits, Value};
+
+static DETECTOR: LazyLock<Arc<Detector>> =
+    LazyLock::new(|| Arc::new(Detector::embedded().expect("the shipped rules compile")));
+
+const LIMITS: Limits = Limits {
+    max_bytes: 1 << 20,
+    max_depth: 64,
+    max_string: 1 << 20,
+    max_items: 1 << 20,
+};
+
+const MESSAGES: [Message; 6] = [
+    Message::ToolResult,
+    Message::ResourceRead,
+    Message::PromptGet,
+    Message::TaskState,
+    Message::Other,
+    Message::Definitions,
+];
+
+/// The whole chokepoint: what comes out is UTF-8, is JSON if it was, and goes through once more without a change to its
+/// secrets and hidden characters.
+pub fn screen(data: &[u8]) {
+    let Some((switches, raw)) = data.split_first() else { return };
+    let rules = rules(*switches);
+    let message = MESSAGES[usize::from(*switches >> 5) % MESSAGES.len()];
+    let declaration = Declaration::compile(Some(br#"{"type":"object","properties":{"a":{"maxLength":9}}}"#));
+    let origin = Origin {
+        server: "s",
+        name: "t",
+        message,
+        standing: Standing::Untrusted,
+        declared: declaration.declared(),
+    };
+    let run = |raw: Bytes, rules: &Rules| screen_raw(Raw::Unread(raw), &origin, rules).release(&[(); 16]);
+    let Ok(result) = run(Bytes::copy_from_slice(raw), &rules) else { return };
+    let text = std::str::from_utf8(result.bytes()).expect("what was UTF-8 stays it");
+    if Value::parse(raw, &LIMITS).is_ok() {
+        assert!(Value::parse(text.as_bytes(), &LIMITS).is_ok(), "JSON went in, and none came out");
+    }
+    let again = Rules {
+        sanitisation: Sanitisation {
+            spotlight: Spotlight::Nothing,
+            ..rules.sanitisation.clone()
+        },
+        truncation: None,
+        ..rules.clone()
+    };
+    if rules.truncation.is_none() && rules.sanitisation.spotlight == Spotlight::Nothing {
+        let twice = run(result.bytes().clone(), &again).expect("what was let through is let through again");
+        assert_eq!(twice.bytes(), result.bytes(), "a second pass found something to do");
+    }
+}
+
+fn rules(switches: u8) -> Rules {
+    let on = |bit: u8| switches & 1 << bit != 0;
+    Rules {
+        guards: Guards {
+            max_bytes: 1 << 20,
+            max_depth: 64,
+        },
+        validation: ValidationRules {
+            mode: if on(0) { Mode::Strict } else { Mode::Warn },
+            ..ValidationRules::default()
+        },
+        sanitisation: Sanitisation {
+            spotlight: if on(1) { Spotlight::Untrusted } else { Spotlight::Nothing },
+            action: match on(2) {
+                true => ResponseAction::Redact(DETECTOR.clone()),
+                false => ResponseAction::Block(DETECTOR.clone()),
+            },
+            strip: if on(3) { Classes::ALL } else { Classes::default() },
+            max_redactions: 100,
+        },
+        truncation: on(4).then(|| Truncation {
+            limit_bytes: 16,
+            mint: || "0123".to_owned(),
+        }),
+    }
+}
+
+/// Literals lie within the message, in order, and apart from each other.
+pub fn walk(data: &[u8]) {
+    for message in MESSAGES {
+        let Ok(walked) = walk_message(data, message) else { continue };
+        let mut at = 0;
+        for literal in walked.literals() {
+            let span = literal.span();
+            assert!(at <= span.start && span.end <= data.len(), "literals overlap or lie outside");
+            at = span.end;
+        }
+    }
+}
+
+/// Stripped once, nothing is left to strip.
+pub fn strip(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let stripped = strip_literal(text.as_bytes(), Classes::ALL, &[]);
+    let mut left = Vec::new();
+    let mut at = 0;
+    for range in &stripped.removals {
+        left.extend_from_slice(&data[at..range.start]);
+        at = range.end;
+    }
+    left.extend_from_slice(&data[at..]);
+    assert!(std::str::from_utf8(&left).is_ok(), "a character was cut in two");
+    assert!(strip_literal(&left, Classes::ALL, &[]).removals.is_empty(), "a second pass found more");
+}
+
+/// Findings lie within the pieces, on borders of characters.
+pub fn detect(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let raws: Vec<&str> = text.split('\0').take(8).collect();
+    let piece = |(index, raw): (usize, &&'_ str)| Piece {
+        raw: raw.as_bytes(),
+        name: None,
+        joins: if index == 0 { Joins::Nothing } else { Joins::Previous },
+        kind: PieceKind::Text,
+    };
+    let pieces: Vec<Piece<'_>> = raws.iter().enumerate().map(piece).collect();
+    for finding in DETECTOR.find(&pieces, &Excuse { server: "s", tool: "t" }) {
+        assert!(!finding.parts.is_empty());
+        for (index, range) in finding.parts {
+            assert!(raws[index].get(range.clone()).is_some_and(|part| !part.is_empty()), "{range:?}");
+        }
+    }
+}
+
+/// A schema of a server, and a value: refused, or judged within bounds.
+pub fn output_schema(data: &[u8]) {
+    let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let (schema, value) = data.split_at(split);
+    let Ok(compiled) = OutputSchema::compile(schema) else { return };
+    if let Ok(tree) = Value::parse(value.get(1..).unwrap_or_default(), &LIMITS)
+        && let Err(violations) = compiled.check(&tree)
+    {
+        assert!(violations.items().len() <= 5);
+        assert!(violations.items().iter().all(|item| item.len() <= 200));
+    }
+}
+
+/// All pages together are the whole.
+pub fn page(data: &[u8]) {
+    let Some((limit, rest)) = data.split_first() else { return };
+    let Ok(whole) = std::str::from_utf8(rest) else { return };
+    let (mut offset, mut read) = (0, String::new());
+    for _ in 0..=whole.len() {
+        let page = page_of(whole, offset, usize::from(*limit));
+        read.push_str(page.text);
+        match page.next {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    assert_eq!(read, whole);
+}
