@@ -121,15 +121,15 @@ impl Escort<'_> {
             return;
         }
         let town = self.gateway.town();
-        let task = told
-            .task()
-            .and_then(|raw| self.gateway.tasks.tool_of(raw, &self.asked.who, self.server));
-        let origin = match (method.as_str(), &task) {
+        let task = match method.as_str() {
+            "notifications/tasks" | "notifications/tasks/status" => told.task(),
+            _ => None,
+        };
+        let tool = task.and_then(|raw| self.gateway.tasks.tool_of(raw, &self.asked.who, self.server));
+        let origin = match &tool {
             // The result of a task is a tool's.
-            ("notifications/tasks" | "notifications/tasks/status", Some(tool)) => {
-                of_tool(&town, tool, Message::TaskState)
-            }
-            _ => beside_a_call(self.server, self.tool, Message::Other),
+            Some(tool) => of_tool(&town, tool, Message::TaskState),
+            None => beside_a_call(self.server, self.tool, Message::Other),
         };
         let screened = self.gateway.screen(told.into_params(), &origin, self.asked).await;
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {

@@ -12,7 +12,7 @@ use vocabulary::json::scanned::{Named, Scanned, members_of};
 use super::decision::{Decision, Screening};
 use super::edit::{Edit, Edits};
 use super::guard::{self, Seen};
-use super::rules::{Origin, ResponseAction, Rules, Spotlight, Standing};
+use super::rules::{Origin, Rules, Spotlight, Standing};
 use super::search::{Found, Secrets};
 use super::spotlight::{Mark, fence};
 use super::strip::Classes;
@@ -184,8 +184,27 @@ impl Run<'_> {
             || self.fences()
             || long
             || self.origin.message == Message::Definitions
-            || may_be_forged(raw);
+            || self.may_be_forged(raw);
         if some { Cause::Some } else { Cause::None }
+    }
+
+    /// Whether `_meta` of a result could hold a member under our name, in whatever spelling. Nobody looks for one
+    /// elsewhere.
+    fn may_be_forged(&self, raw: &Raw) -> bool {
+        let hints =
+            |raw: &[u8]| memchr::memmem::find(raw, b"portreeve").is_some() || memchr::memchr(b'\\', raw).is_some();
+        match (self.origin.message, raw) {
+            (Message::Other | Message::Definitions, _) => false,
+            (_, Raw::Unread(bytes)) => hints(bytes),
+            (_, Raw::Scanned(scanned)) => {
+                let meta = match scanned.member("_meta") {
+                    Named::Never => false,
+                    Named::Once(meta) => hints(meta),
+                    Named::Again => true,
+                };
+                meta || names_us(scanned)
+            }
+        }
     }
 
     fn detector(&self) -> Option<&Detector> {
@@ -320,25 +339,6 @@ impl Stopped {
 
 fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
-}
-
-/// Whether `_meta` could hold a member under our name, in whatever spelling.
-fn may_be_forged(raw: &Raw) -> bool {
-    let hints =
-        |meta: &[u8]| memchr::memmem::find(meta, b"portreeve").is_some() || memchr::memchr(b'\\', meta).is_some();
-    match raw {
-        Raw::Scanned(scanned) => {
-            let meta = match scanned.member("_meta") {
-                Named::Never => false,
-                Named::Once(meta) => hints(meta),
-                Named::Again => true,
-            };
-            meta || names_us(scanned)
-        }
-        Raw::Unread(bytes) => {
-            memchr::memmem::find(bytes, b"portreeve").is_some() || memchr::memmem::find(bytes, b"\\u").is_some()
-        }
-    }
 }
 
 /// The state of a task has the `_meta` of a result further in.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value as Json;
 
 use super::*;
-use crate::result::rules::{Sanitisation, Truncation};
+use crate::result::rules::{ResponseAction, Sanitisation, Truncation};
 use crate::result::validate::{Declaration, Mode, ValidationRules};
 use crate::result::{Guards, Origin, screen};
 
