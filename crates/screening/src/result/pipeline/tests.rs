@@ -176,7 +176,7 @@ fn only_a_critical_secret_blocks_and_strip_runs_beside_it() {
 fn more_masks_than_allowed_withhold_the_result() {
     for (count, passes) in [(99, true), (100, true), (101, false)] {
         let secrets: Vec<String> = (0..count)
-            .map(|n| format!("{}{n:03}", &TOKEN[..TOKEN.len() - 3]))
+            .map(|n| format!("{}{n:03}", TOKEN.split_at(TOKEN.len() - 3).0))
             .collect();
         let told = told(&text(&secrets.join(" ")), &UNTRUSTED, &redacting());
         assert_eq!(told.outcome.is_ok(), passes, "{count}: {:?}", told.words());
