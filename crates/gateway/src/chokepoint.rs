@@ -97,9 +97,10 @@ impl Default for Workshop {
 impl Workshop {
     async fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let _room = self.0.acquire().await;
-        match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-            _ => work(),
+        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+            tokio::task::block_in_place(work)
+        } else {
+            work()
         }
     }
 }

@@ -73,9 +73,10 @@ impl Case<'_> {
             mcp::method::recordable(place),
         );
         let note = DecisionNote::denied(code);
-        let reply = match self.asked.method {
-            mcp::Method::ToolsCall => Prepared::error_result(self.id.clone(), self.asked.client.era(), message, note),
-            _ => Prepared::refusal(Some(self.id.clone()), -32602, message, note),
+        let reply = if self.asked.method == mcp::Method::ToolsCall {
+            Prepared::error_result(self.id.clone(), self.asked.client.era(), message, note)
+        } else {
+            Prepared::refusal(Some(self.id.clone()), -32602, message, note)
         };
         let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![code]);
         self.ended_refused(facts, decision, reply)
