@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::request::Parts;
 use http::{Method as Verb, Request as HttpRequest, Response, StatusCode};
 use hyper::body::Incoming;
@@ -338,7 +338,7 @@ impl Gateway {
         let reply = ended.reply.in_form(form);
         let body = reply.body(arrival.receipt_id);
         let (id, status) = (reply.request_id().cloned(), reply.http_status());
-        match self.ledger.append(arrival, ended.ending, body.len()).await {
+        match self.ledger.append(arrival, ended.ending, body.remaining() as u64).await {
             Ok(receipt) => release_composed(reply, body, arrival.receipt_id, receipt),
             Err(down) => {
                 tracing::error!(

@@ -6,23 +6,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
+use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use mcp::{compose, sse};
 use screening::result::ScreenedResult;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, Sleep};
 
+use crate::pieces::Pieces;
 use crate::session::Session;
 use crate::track::Track;
 
 /// What hyper sends: a whole answer, or events as they come.
 pub enum ReplyBody {
-    /// All of it.
-    Whole(Full<Bytes>),
-    /// All of it, in pieces that were not joined: a large result is sent from where it lies.
-    Pieces(std::array::IntoIter<Bytes, 3>),
+    /// All of it, in one frame; nothing once that was taken.
+    Whole(Pieces),
     /// A stream.
     Events(Box<EventBody>),
 }
@@ -87,33 +85,31 @@ impl Drop for EventBody {
 }
 
 impl Body for ReplyBody {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = std::convert::Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, Self::Error>>> {
         match self.get_mut() {
-            Self::Whole(whole) => Pin::new(whole).poll_frame(context),
-            Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|piece| Ok(Frame::data(piece)))),
+            Self::Whole(whole) => {
+                let whole = std::mem::take(whole);
+                Poll::Ready(whole.has_remaining().then(|| Ok(Frame::data(whole))))
+            }
             Self::Events(events) => events
                 .poll_event(context)
-                .map(|event| event.map(|event| Ok(Frame::data(event)))),
+                .map(|event| event.map(|event| Ok(Frame::data(event.into())))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(whole) => whole.is_end_stream(),
-            Self::Pieces(pieces) => pieces.len() == 0,
+            Self::Whole(whole) => !whole.has_remaining(),
             Self::Events(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(whole) => whole.size_hint(),
-            Self::Pieces(pieces) => {
-                SizeHint::with_exact(pieces.as_slice().iter().map(|piece| piece.len() as u64).sum())
-            }
+            Self::Whole(whole) => SizeHint::with_exact(whole.remaining() as u64),
             Self::Events(_) => SizeHint::default(),
         }
     }
@@ -295,7 +291,7 @@ mod tests {
     use super::*;
 
     async fn next(body: &mut ReplyBody) -> Option<Bytes> {
-        body.frame().await?.ok()?.into_data().ok()
+        Some(body.frame().await?.ok()?.into_data().ok()?.joined())
     }
 
     #[tokio::test]

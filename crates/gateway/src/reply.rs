@@ -4,8 +4,6 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::Body;
 use ledger::{Era, LedgerDown, Receipt};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{RequestId, compose};
@@ -14,6 +12,7 @@ use vocabulary::{ReasonCode, ReceiptId};
 
 pub(crate) use crate::note::DecisionNote;
 use crate::outlet::{EventBody, Outlet, ReplyBody};
+use crate::pieces::Pieces;
 
 /// An answer that may leave.
 ///
@@ -235,13 +234,13 @@ impl Prepared {
     }
 
     /// The body under the receipt's name; its length does not depend on the name.
-    pub(crate) fn body(&self, receipt: ReceiptId) -> Composed {
+    pub(crate) fn body(&self, receipt: ReceiptId) -> Pieces {
         let message = match &self.content {
-            Content::Nothing | Content::Events(_) => return Composed::Whole(Bytes::new()),
+            Content::Nothing | Content::Events(_) => return Pieces::default(),
             Content::Screened { id, result, adapted } => {
                 let result = adapted.as_ref().unwrap_or_else(|| result.bytes());
                 if self.form == AnswerForm::Json && result.len() >= NOT_WORTH_COPYING {
-                    return Composed::Pieces(compose::result_pieces(id, result.clone()));
+                    return compose::result_pieces(id, result.clone()).into();
                 }
                 compose::result(id, result)
             }
@@ -262,37 +261,15 @@ impl Prepared {
                 era,
             } => compose::result(id, &error_result(*era, text, &decision.to_json(receipt))),
         };
-        Composed::Whole(match self.form {
-            AnswerForm::Json => message,
-            AnswerForm::EventStream => mcp::sse::event(None, &message),
-        })
+        match self.form {
+            AnswerForm::Json => message.into(),
+            AnswerForm::EventStream => mcp::sse::event(None, &message).into(),
+        }
     }
 }
 
 /// From this size on a result is sent from where it lies.
 const NOT_WORTH_COPYING: usize = 16 * 1024;
-
-/// A body, ready to go.
-pub(crate) enum Composed {
-    Whole(Bytes),
-    Pieces([Bytes; 3]),
-}
-
-impl Composed {
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::Whole(whole) => whole.len() as u64,
-            Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
-        }
-    }
-
-    fn into_body(self) -> ReplyBody {
-        match self {
-            Self::Whole(whole) => full(whole),
-            Self::Pieces(pieces) => ReplyBody::Pieces(pieces.into_iter()),
-        }
-    }
-}
 
 /// A tool result of ours; a modern one says that it is complete.
 fn error_result(era: Era, text: &str, decision: &[u8]) -> Bytes {
@@ -311,12 +288,7 @@ pub fn release(prepared: Prepared, receipt: Receipt) -> Answer {
 }
 
 /// [`release`] for a body that was composed already under the same name.
-pub(crate) fn release_composed(
-    prepared: Prepared,
-    body: Composed,
-    composed_for: ReceiptId,
-    receipt: Receipt,
-) -> Answer {
+pub(crate) fn release_composed(prepared: Prepared, body: Pieces, composed_for: ReceiptId, receipt: Receipt) -> Answer {
     if receipt.id() == composed_for {
         Answer::of(prepared, body)
     } else {
@@ -376,7 +348,7 @@ impl Answer {
 
     /// A notification was taken; there is nothing to say.
     pub(crate) fn acknowledged() -> Self {
-        Self::of(Prepared::empty(StatusCode::ACCEPTED), Composed::Whole(Bytes::new()))
+        Self::of(Prepared::empty(StatusCode::ACCEPTED), Pieces::default())
     }
 
     /// A bare word for a probe.
@@ -400,7 +372,7 @@ impl Answer {
         Self { response }
     }
 
-    fn of(prepared: Prepared, body: Composed) -> Self {
+    fn of(prepared: Prepared, body: Pieces) -> Self {
         let form = match (&prepared.content, prepared.form) {
             (Content::Nothing, _) => None,
             (Content::Events(_), _) => Some(AnswerForm::EventStream),
@@ -413,7 +385,7 @@ impl Answer {
             | Content::ServerError { .. }
             | Content::Own { .. }
             | Content::Refusal { .. }
-            | Content::ErrorResult { .. } => body.into_body(),
+            | Content::ErrorResult { .. } => ReplyBody::Whole(body),
         };
         let mut response = Response::new(body);
         *response.status_mut() = prepared.status;
@@ -439,20 +411,14 @@ impl Answer {
 }
 
 fn full(body: Bytes) -> ReplyBody {
-    ReplyBody::Whole(Full::new(body))
+    ReplyBody::Whole(body.into())
 }
 
-/// The bytes of a body that is no stream.
+/// The bytes of a body that is no stream, if it has any.
 fn whole(body: ReplyBody) -> Option<Bytes> {
-    let mut body = match body {
-        ReplyBody::Whole(body) => body,
-        ReplyBody::Pieces(pieces) => return Some(pieces.as_slice().concat().into()),
-        ReplyBody::Events(_) => return None,
-    };
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::Pin::new(&mut body).poll_frame(&mut context) {
-        std::task::Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
-        std::task::Poll::Ready(None | Some(Err(_))) | std::task::Poll::Pending => None,
+    match body {
+        ReplyBody::Whole(body) => Some(body.joined()).filter(|body| !body.is_empty()),
+        ReplyBody::Events(_) => None,
     }
 }
 
