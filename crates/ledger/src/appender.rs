@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use vocabulary::{ReasonCode, ReceiptId, Risk};
 
 use crate::append::{Entry, Final, Health, Job, Submission};
+use crate::caution::Caution;
 use crate::chain::{Head, Scribe};
 use crate::flood::Floods;
 use crate::receipt::Written;
@@ -22,9 +23,6 @@ use crate::{Durability, Ending, Event, LedgerDown, Note, Status, Verdict};
 const GROUP: usize = 1024;
 /// How long after a failed write the next is tried, if nobody asks before.
 const RETRY: Duration = Duration::from_secs(1);
-/// A write that took longer shows a slow disk, which callers leave to the thread for some time.
-const SLOW: Duration = Duration::from_millis(20);
-const AVOID_SLOW: Duration = Duration::from_secs(1);
 
 /// What writes. INVARIANT: there is one, behind the pen, so that the order of the chain is that of the file.
 pub(crate) struct Appender {
@@ -39,8 +37,8 @@ pub(crate) struct Appender {
     pub(crate) open: HashMap<ReceiptId, Position>,
     pub(crate) outage: Option<Outage>,
     pub(crate) buffer: Vec<u8>,
-    /// Until when the disk counts as slow: callers do not wait for it themselves.
-    pub(crate) slow_until: Option<Instant>,
+    /// When callers do not wait for the disk themselves.
+    pub(crate) caution: Caution,
 }
 
 /// The time since writing failed.
@@ -100,20 +98,19 @@ impl Appender {
     }
 
     /// Writes one record for the caller that waits for it, if nothing but the kernel has to take it: no disk to wait
-    /// for, no sync under way, no flood to fold, no outage, no new segment. `None`: it has to queue, also where writing failed, so that
-    /// an outage is known to the thread that ends it.
+    /// for, no write that waited for it just now, no flood to fold, no outage, no new segment. `None`: it has to queue, also where
+    /// writing failed, so that an outage is known to the thread that ends it.
     pub(crate) fn write_now(&mut self, entry: &Final) -> Option<Written> {
         let plain = match &entry.ending {
             Ending::Called { .. } | Ending::Answered { .. } => true,
             Ending::Unidentified { .. } | Ending::Unreadable { .. } | Ending::Refused { .. } => false,
         };
-        let now = Instant::now();
+        let (now, disk) = (Instant::now(), self.syncer.disk());
         let ready = plain
             && !self.final_waits_for_disk(&entry.ending)
             && self.outage.is_none()
-            && !self.syncer.is_syncing()
             && self.tail.length() < self.segment_bytes
-            && self.slow_until.is_none_or(|until| until <= now);
+            && self.caution.admits(disk, now);
         if !ready {
             return None;
         }
@@ -123,7 +120,7 @@ impl Appender {
             write_request(out, &Request::of_final(entry, now), seal)
         });
         let written = self.tail.append(&self.buffer);
-        self.slow_until = (now.elapsed() > SLOW).then(|| now + AVOID_SLOW);
+        self.caution.learn(disk, now, now.elapsed());
         if written.is_err() {
             self.scribe.return_to(before);
             return None;

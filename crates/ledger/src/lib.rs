@@ -4,6 +4,7 @@
 
 mod append;
 mod appender;
+mod caution;
 mod chain;
 mod ending;
 mod event;

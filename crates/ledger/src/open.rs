@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use crate::append::{Entry, Health};
 use crate::appender::Appender;
+use crate::caution::Caution;
 use crate::chain::{Scribe, text_member};
 use crate::flood::Floods;
 use crate::interrupted::write_interrupted;
@@ -220,7 +221,7 @@ pub(crate) fn start(tail: Tail, scribe: Scribe, settings: Settings) -> io::Resul
         open: HashMap::new(),
         outage: None,
         buffer: Vec::new(),
-        slow_until: None,
+        caution: Caution::default(),
     };
     let pen = Arc::new(Pen::new(appender));
     let shared = Arc::clone(&pen);

@@ -19,6 +19,13 @@ pub(crate) struct Syncer {
     pub(crate) syncing: Arc<AtomicBool>,
 }
 
+/// Whether a sync is under way, which a write may have to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Disk {
+    Idle,
+    Syncing,
+}
+
 /// Somebody who waits for the disk.
 pub(crate) struct Waiter {
     pub(crate) replies: Replies,
@@ -73,9 +80,13 @@ impl Syncer {
         }
     }
 
-    /// Whether a sync is under way, which a write may have to wait for.
-    pub(crate) fn is_syncing(&self) -> bool {
-        self.syncing.load(Ordering::Acquire)
+    /// What the disk is doing now.
+    pub(crate) fn disk(&self) -> Disk {
+        if self.syncing.load(Ordering::Acquire) {
+            Disk::Syncing
+        } else {
+            Disk::Idle
+        }
     }
 
     /// A new file is written from here on; the old one is on disk.

@@ -7,6 +7,7 @@ use crate::open::{prepare, start};
 use crate::sample::{self, Folder};
 use crate::segment::LedgerReader;
 use crate::segment::tests::Faults;
+use crate::sync::Disk;
 use crate::{Finding, Ledger, Settings, verify};
 
 fn open(folder: &Folder) -> (Ledger, Faults) {
@@ -230,18 +231,26 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let low = last(sample::called(Risk::Low, Status::Success, Some(true)));
     let high = last(sample::called(Risk::High, Status::Success, Some(true)));
     let refused = last(sample::refused(ReasonCode::DenyNoPermission));
-    appender.syncer.syncing.store(true, Ordering::Release);
-    assert!(appender.write_now(&low).is_none(), "a sync is under way");
-    appender.syncer.syncing.store(false, Ordering::Release);
     assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(1));
     assert!(appender.write_now(&high).is_none(), "the disk is to be waited for");
     assert!(appender.write_now(&refused).is_none(), "it may be one of a flood");
-    appender.slow_until = Some(Instant::now() + AVOID_SLOW);
+    let held_up = Duration::from_millis(5);
+    for _ in 0..3 {
+        appender.caution.learn(Disk::Syncing, Instant::now(), held_up);
+    }
+    appender.syncer.syncing.store(true, Ordering::Release);
+    assert!(appender.write_now(&low).is_none(), "writes wait for the sync under way");
+    appender.caution = Caution::default();
+    assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(2));
+    appender.syncer.syncing.store(false, Ordering::Release);
+    appender
+        .caution
+        .learn(Disk::Idle, Instant::now(), Duration::from_secs(1));
     assert!(appender.write_now(&low).is_none(), "the disk was slow just now");
-    appender.slow_until = None;
+    appender.caution = Caution::default();
     appender.segment_bytes = 1;
     assert!(appender.write_now(&low).is_none(), "a new segment is due");
-    assert_eq!(records(&folder).len(), 1);
+    assert_eq!(records(&folder).len(), 2);
 }
 
 fn appender(tail: Tail, scribe: Scribe, settings: &Settings) -> Appender {
@@ -262,6 +271,6 @@ fn appender(tail: Tail, scribe: Scribe, settings: &Settings) -> Appender {
         open: HashMap::new(),
         outage: None,
         buffer: Vec::new(),
-        slow_until: None,
+        caution: Caution::default(),
     }
 }
