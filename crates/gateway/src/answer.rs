@@ -115,7 +115,7 @@ impl Gateway {
         let at_work = AtWork::begin(&self.at_work);
         let outlet = Outlet::new(streams(&request));
         let heard = outlet.clone();
-        let work = Unstoppable::new(async move {
+        let work = Unstoppable::new(|| async move {
             let _at_work = at_work;
             self.answer(request, &peer, &outlet).await
         });
