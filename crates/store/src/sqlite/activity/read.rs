@@ -98,7 +98,8 @@ struct Outcome<'a> {
 impl<'a> Facts<'a> {
     /// Reads a record; `None` where the line is none.
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
-        let record: Record<'a> = serde_json::from_slice(line).ok()?;
+        // As text: from bytes, each string would be checked for UTF-8 on its own.
+        let record: Record<'a> = serde_json::from_str(std::str::from_utf8(line).ok()?).ok()?;
         let status = status(&record).map(Status::as_str);
         let (server, tool, session) = match (&*record.kind.0, record.mcp) {
             ("request", Some(mcp)) => (text(mcp.server_id), text(mcp.tool_name), text(mcp.session)),
