@@ -190,7 +190,8 @@ impl Case<'_> {
             (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
                 let mut flight = flight;
                 let dispatched = self.fly(request, &journey, &mut flight).await;
-                if matches!(dispatched, Ok(Dispatched::Result(_))) {
+                let subscribes = matches!(request.method(), Method::Subscribe | Method::Unsubscribe);
+                if subscribes && matches!(dispatched, Ok(Dispatched::Result(_))) {
                     Box::pin(self.note_subscription(request, &journey)).await;
                 }
                 match dispatched {

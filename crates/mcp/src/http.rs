@@ -35,17 +35,13 @@ pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
         .flat_map(|value| value.split(','))
         .filter(|range| !is_refused(range))
     {
-        match range
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_ascii_lowercase()
-            .as_str()
-        {
-            "application/json" | "application/*" | "*/*" => return Some(AnswerForm::Json),
-            "text/event-stream" | "text/*" => stream = Some(AnswerForm::EventStream),
-            _ => {}
+        let kind = range.split(';').next().unwrap_or_default().trim();
+        let is_one_of = |names: &[&str]| names.iter().any(|name| kind.eq_ignore_ascii_case(name));
+        if is_one_of(&[JSON, "application/*", "*/*"]) {
+            return Some(AnswerForm::Json);
+        }
+        if is_one_of(&[EVENT_STREAM, "text/*"]) {
+            stream = Some(AnswerForm::EventStream);
         }
     }
     stream

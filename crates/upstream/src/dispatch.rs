@@ -219,7 +219,7 @@ fn members<'a>(
     spent: &'a SpentPermit,
     checked: &'a dyn Checked,
     extras: RawMembers<'a>,
-) -> (Option<String>, RawMembers<'a>) {
+) -> (Option<Cow<'a, str>>, RawMembers<'a>) {
     let anchor = match (spent.action(), spent.target()) {
         ("tools/call", Target::Tool(entry)) => Some(("name", entry.id.name.as_str())),
         ("prompts/get", Target::Prompt { name, .. }) => Some(("name", &**name)),
@@ -238,8 +238,8 @@ fn members<'a>(
     }
     let task = || members.iter().find(|(name, _)| *name == "taskId");
     let name = match anchor {
-        Some((_, name)) => Some(name.to_owned()),
-        None => task().and_then(|(_, raw)| Some(mcp::envelope::text_of(raw)?.into_owned())),
+        Some((_, name)) => Some(Cow::Borrowed(name)),
+        None => task().and_then(|(_, raw)| Some(Cow::Owned(mcp::envelope::text_of(raw)?.into_owned()))),
     };
     (name, members)
 }
