@@ -17,4 +17,4 @@ pub use admit::SchemaFault;
 pub use argument::ArgumentSchema;
 pub use compile::{DroppedPattern, Fields};
 pub use output::OutputSchema;
-pub use violation::Violations;
+pub use violation::{Violation, Violations};

@@ -8,7 +8,7 @@ use vocabulary::json::Value;
 
 use crate::admit::{self, SchemaFault};
 use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
-use crate::violation::Violations;
+use crate::violation::{MAX_ITEMS, Violations};
 
 /// A compiled output schema.
 pub struct OutputSchema {
@@ -54,6 +54,14 @@ impl OutputSchema {
     /// # Errors
     /// What is wrong with it, without quoting it.
     pub fn check(&self, value: &Value<'_>) -> Result<(), Violations> {
+        self.check_at_length(value, MAX_ITEMS)
+    }
+
+    /// Judges `value` and gives up to `most` reasons.
+    ///
+    /// # Errors
+    /// What is wrong with it, without quoting it.
+    pub fn check_at_length(&self, value: &Value<'_>, most: usize) -> Result<(), Violations> {
         if self.says == Says::Nothing {
             return Ok(());
         }
@@ -61,7 +69,7 @@ impl OutputSchema {
         if self.compiled.fits(value) {
             return Ok(());
         }
-        let mut printer = self.compiled.printer(value);
+        let mut printer = self.compiled.printer(value).with_room_for(most);
         self.compiled.explain(value, size, &mut printer);
         Err(printer.finish())
     }

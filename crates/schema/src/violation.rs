@@ -12,13 +12,32 @@ use vocabulary::json::Value;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violations {
     items: Vec<String>,
+    /// The same reasons, taken apart.
+    parts: Vec<Violation>,
     /// Of the first item.
     path: String,
     keyword: Option<String>,
     unknown_fields: bool,
 }
 
+/// One reason, taken apart: where, which keyword, what the schema asks for. Value-free; each part is at most 200 bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// A pointer of names the schema knows, `/` for the whole value.
+    pub path: String,
+    /// The keyword.
+    pub keyword: String,
+    /// What the schema asks for; empty where the keyword says it all.
+    pub expected: String,
+}
+
 impl Violations {
+    /// The reasons, taken apart.
+    #[must_use]
+    pub fn parts(&self) -> &[Violation] {
+        &self.parts
+    }
+
     /// Whether a member that the schema does not declare is among the reasons.
     #[must_use]
     pub fn has_unknown_fields(&self) -> bool {
@@ -46,12 +65,18 @@ impl Violations {
     pub(crate) fn of_one(text: &str) -> Self {
         let mut violations = Self::none();
         violations.items.push(cut(text));
+        violations.parts.push(Violation {
+            path: "/".to_owned(),
+            keyword: "limits".to_owned(),
+            expected: cut(text.trim_start_matches("/: ")),
+        });
         violations
     }
 
     fn none() -> Self {
         Self {
             items: Vec::new(),
+            parts: Vec::new(),
             path: "/".to_owned(),
             keyword: None,
             unknown_fields: false,
@@ -97,6 +122,7 @@ pub(crate) struct Printer<'s, 'v> {
     root: &'v Value<'v>,
     strangers: Vec<&'v str>,
     violations: Violations,
+    most: usize,
 }
 
 impl<'s, 'v> Printer<'s, 'v> {
@@ -106,32 +132,45 @@ impl<'s, 'v> Printer<'s, 'v> {
             root,
             strangers: Vec::new(),
             violations: Violations::none(),
+            most: MAX_ITEMS,
         }
+    }
+
+    /// With room for `most` reasons instead of five.
+    pub(crate) fn with_room_for(mut self, most: usize) -> Self {
+        self.most = most;
+        self
     }
 
     pub(crate) fn finish(mut self) -> Violations {
         if self.violations.items.is_empty() {
-            self.violations.items.push("/: does not fit the schema".to_owned());
+            self.push(
+                "/",
+                None,
+                "/: does not fit the schema".to_owned(),
+                "does not fit the schema",
+            );
         }
         self.violations
     }
 
     /// Whether there is no room for a further reason.
     pub(crate) fn is_full(&self) -> bool {
-        self.violations.items.len() >= MAX_ITEMS
+        self.violations.items.len() >= self.most
     }
 
     /// Adds a member that nothing declares.
     pub(crate) fn unknown(&mut self, unknown: &Unknown<'v>) {
         let path = self.pointer(&unknown.path);
-        let head = format!("{path}: unknown field {}", self.stranger(unknown.name));
+        let said = format!("unknown field {}", self.stranger(unknown.name));
         let allowed = if unknown.allowed.is_empty() {
             String::new()
         } else {
             format!(": one of {}", list(&unknown.allowed))
         };
         self.violations.unknown_fields = true;
-        self.push(&path, None, head + &allowed);
+        let said = said + &allowed;
+        self.push(&path, None, format!("{path}: {said}"), &said);
     }
 
     /// Adds what the library found; `prefix` segments of its paths are ours, not the value's.
@@ -146,7 +185,7 @@ impl<'s, 'v> Printer<'s, 'v> {
         | ValidationErrorKind::UnevaluatedProperties { unexpected } = kind
         {
             // A library's list of names has no end; what is not said needs no looking up.
-            for name in unexpected.iter().take(MAX_ITEMS) {
+            for name in unexpected.iter().take(self.most) {
                 if let Some(name) = self.name_at(&places, name) {
                     self.unexpected(&path, kind.keyword(), name);
                 }
@@ -179,10 +218,10 @@ impl<'s, 'v> Printer<'s, 'v> {
             "" => format!("{path}: {keyword}"),
             _ => format!("{path}: {keyword}: {requirement}"),
         };
-        self.push(path, Some(keyword), item);
+        self.push(path, Some(keyword), item, requirement);
     }
 
-    fn push(&mut self, path: &str, keyword: Option<&str>, item: String) {
+    fn push(&mut self, path: &str, keyword: Option<&str>, item: String, expected: &str) {
         let item = cut(&item);
         if self.violations.items.is_empty() {
             self.violations.path = cut(path);
@@ -190,6 +229,11 @@ impl<'s, 'v> Printer<'s, 'v> {
         }
         if !self.is_full() && !self.violations.items.contains(&item) {
             self.violations.items.push(item);
+            self.violations.parts.push(Violation {
+                path: cut(path),
+                keyword: keyword.unwrap_or("schema").to_owned(),
+                expected: cut(expected),
+            });
         }
     }
 
