@@ -7,6 +7,7 @@ mod address;
 mod allow;
 mod dial;
 mod dns;
+mod gate;
 mod head;
 mod hello;
 mod host;
@@ -32,6 +33,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 pub use self::allow::{AllowedDestination, Allowlist, AllowlistFault, FaultKind};
+pub use self::gate::{GATE_PORT, Gate};
 pub use self::host::Host;
 pub use self::record::{Attempt, Event, Reason, Verdict, Witness};
 pub use self::resolve::{Answers, HostResolver, Resolve};
@@ -53,6 +55,8 @@ pub struct Doors {
     pub dns: std::net::UdpSocket,
     /// `[::]:53`, IPv6 only.
     pub dns6: std::net::UdpSocket,
+    /// 127.0.0.1:3129: the way to the gateway, for sandboxes that are given one; closed for all others.
+    pub gate: Option<std::net::TcpListener>,
     /// A packet socket whose filter passes UDP and refused TCP connections.
     pub tap: OwnedFd,
 }

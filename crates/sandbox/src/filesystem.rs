@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat2, re
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 
 use crate::launch::orders::Orders;
-use crate::plan::{FsPolicy, NetPolicy};
+use crate::plan::{FsPolicy, NetPolicy, PlaceAccess};
 use crate::sys;
 
 pub(crate) use self::attach::{build, pivot};
@@ -73,6 +73,14 @@ pub(crate) fn take(orders: &Orders) -> io::Result<Trees> {
     let workspace =
         open(&orders.workspace, ResolveFlags::NO_SYMLINKS, flags).map_err(|error| named(&orders.workspace, &error))?;
     trees.push(&orders.workspace, workspace)?;
+    for place in &orders.places {
+        let flags = match place.access {
+            PlaceAccess::Read => READ_ONLY,
+            PlaceAccess::Write => NO_TRICKS,
+        };
+        let mount = open(&place.path, ResolveFlags::NO_SYMLINKS, flags);
+        trees.push(&place.path, mount.map_err(|error| named(&place.path, &error))?)?;
+    }
     Ok(trees)
 }
 

@@ -210,6 +210,7 @@ fn doors(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Doors> {
         http: TcpListener::from(descriptors.next()?),
         dns: UdpSocket::from(descriptors.next()?),
         dns6: UdpSocket::from(descriptors.next()?),
+        gate: Some(TcpListener::from(descriptors.next()?)),
         tap: descriptors.next()?,
     })
 }

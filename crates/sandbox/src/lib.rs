@@ -18,13 +18,13 @@ mod sys;
 pub mod host;
 
 pub use egress::{
-    AllowedDestination, Allowlist, AllowlistFault, Answers, Attempt, Doors, Egress, Event, FaultKind, Host,
-    HostResolver, Reason, Resolve, Verdict, Witness,
+    AllowedDestination, Allowlist, AllowlistFault, Answers, Attempt, Doors, Egress, Event, FaultKind, GATE_PORT, Gate,
+    Host, HostResolver, Reason, Resolve, Verdict, Witness,
 };
 pub use launch::launcher::launcher_main;
 pub use launch::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Starting, Streams};
 pub use limits::{Limit, Limits};
-pub use plan::{DEDICATED_UID, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault};
+pub use plan::{DEDICATED_UID, FsPolicy, NetPolicy, PlaceAccess, Plan, PlanDraft, PlanFault};
 pub use probe::{Missing, Strength, Tier};
 pub use report::{Failure, Layer, LimitsKind, Report};
 

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
+use crate::egress::GATE_PORT;
 use crate::environment::PROXY_PORT;
 use crate::sys;
 
@@ -23,12 +24,13 @@ pub(crate) struct Listeners {
     http: OwnedFd,
     dns: OwnedFd,
     dns6: OwnedFd,
+    gate: OwnedFd,
 }
 
 impl Listeners {
     /// All doors in their order.
     pub(crate) fn with_tap(self, tap: OwnedFd) -> Vec<OwnedFd> {
-        vec![self.proxy, self.tls, self.http, self.dns, self.dns6, tap]
+        vec![self.proxy, self.tls, self.http, self.dns, self.dns6, self.gate, tap]
     }
 }
 
@@ -41,6 +43,7 @@ pub(crate) fn open_doors() -> io::Result<Listeners> {
         http: tcp_everywhere(80)?,
         dns: dns()?,
         dns6: dns6()?,
+        gate: tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, GATE_PORT).into())?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! From what configuration says to a plan that can be carried out; every fault is found before anything starts.
 
 mod paths;
+mod places;
 mod program;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,9 @@ use vocabulary::{Digest, Secret};
 
 use crate::egress::{Allowlist, AllowlistFault};
 use crate::limits::Limits;
+
+pub(crate) use self::places::Place;
+pub use self::places::PlaceAccess;
 
 /// The uid and gid of servers of a gateway that runs as root, unless the workspace has an owner of its own.
 ///
@@ -127,6 +131,7 @@ pub struct Plan {
     pub(crate) net: NetPolicy,
     pub(crate) workspace: PathBuf,
     pub(crate) read: Vec<Shown>,
+    pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
     pub(crate) limits: Limits,
     pub(crate) user: Option<User>,
@@ -182,6 +187,7 @@ impl Plan {
                 net: draft.net,
                 workspace: draft.workspace,
                 read: draft.read.iter().flat_map(|path| Shown::of(path)).collect(),
+                places: Vec::new(),
                 env: draft.env,
                 limits: draft.limits,
                 user,
@@ -224,7 +230,12 @@ impl Plan {
     /// Whether a part of the workspace is to be read-only, which takes a mount: Landlock only ever adds rights.
     pub(crate) fn shows_part_of_workspace(&self) -> bool {
         let writable = self.fs == FsPolicy::WorkspaceOnly;
-        writable && self.read.iter().any(|shown| shown.source.starts_with(&self.workspace))
+        let read = self.read.iter().map(|shown| &shown.source);
+        let places = self.places.iter().filter(|place| place.access == PlaceAccess::Read);
+        writable
+            && read
+                .chain(places.map(|place| &place.path))
+                .any(|path| path.starts_with(&self.workspace))
     }
 
     /// The host uid the server will run under, if the gateway is root and gives it up.

@@ -25,6 +25,9 @@ mod lifetime;
 #[path = "walls/limited.rs"]
 mod limited;
 #[cfg(test)]
+#[path = "walls/places.rs"]
+mod places;
+#[cfg(test)]
 #[path = "walls/removed.rs"]
 mod removed;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use landlock::{
 
 use super::{DEVICES, FROM_ETC, INTO_USR, TEMPORARY};
 use crate::launch::orders::{Orders, Walls};
-use crate::plan::FsPolicy;
+use crate::plan::{FsPolicy, PlaceAccess};
 use crate::report::LimitsKind;
 use crate::sys;
 
@@ -92,6 +92,13 @@ fn add(rules: RulesetCreated, orders: &Orders, version: ABI) -> io::Result<Rules
         list.extend(HOST_FILES.map(|path| (Path::new(path), read)));
     }
     list.push((&orders.workspace, workspace));
+    list.extend(orders.places.iter().map(|place| {
+        let access = match place.access {
+            PlaceAccess::Read => read,
+            PlaceAccess::Write => write,
+        };
+        (place.path.as_path(), access)
+    }));
     list.into_iter()
         .try_fold(rules, |rules, (path, access)| beneath(rules, path, access, version))
 }

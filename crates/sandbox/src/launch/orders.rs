@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::environment;
 use crate::limits::Limits;
-use crate::plan::{FsPolicy, NetPolicy, Plan, Shown, User};
+use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, User};
 use crate::probe::Tier;
 use crate::report::{Failure, LimitsKind, Report};
 
@@ -32,6 +32,7 @@ pub(crate) struct Orders {
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) workspace: PathBuf,
     pub(crate) read: Vec<Shown>,
+    pub(crate) places: Vec<Place>,
     pub(crate) limits: Limits,
     pub(crate) limits_kind: LimitsKind,
     pub(crate) user: Option<User>,
@@ -52,6 +53,7 @@ impl Orders {
             environment: environment::build(plan, tier),
             workspace: plan.workspace.clone(),
             read: plan.read.clone(),
+            places: plan.places.clone(),
             limits: plan.limits,
             limits_kind,
             user: plan.user,

@@ -124,7 +124,7 @@ fn shows_state(draft: &PlanDraft, target: &Path) -> Option<PlanFault> {
     })
 }
 
-fn is_below_hidden(path: &Path) -> bool {
+pub(super) fn is_below_hidden(path: &Path) -> bool {
     HIDDEN.iter().any(|hidden| path.starts_with(hidden))
 }
 

@@ -374,6 +374,7 @@ fn doors() -> Doors {
         http: TcpListener::bind("[::]:80").unwrap(),
         dns: UdpSocket::bind("0.0.0.0:53").unwrap(),
         dns6: dns6.into(),
+        gate: None,
         // Without a filter: what is of interest must be found in everything.
         tap: socket(AddressFamily::PACKET, SocketType::RAW, Some(protocol)).unwrap(),
     }
