@@ -85,6 +85,7 @@ fn token(started: &Started, sub: &str, group: &str) -> anyhow::Result<String> {
         org_id: None,
         groups: vec![group.to_owned()],
         servers: vocabulary::ServerScope::Every,
+        run: None,
         created: now,
         expires: now.plus(std::time::Duration::from_secs(24 * 60 * 60)),
         revoked: None,

@@ -16,6 +16,7 @@ use crate::plane::ControlPlane;
 
 mod activity;
 mod call;
+mod harness;
 mod inventory;
 mod policy;
 mod steer;
@@ -207,6 +208,17 @@ pub(crate) static ROUTES: &[Route] = &[
             "Reads the configuration again: the whole new one or nothing.",
             "Reloaded",
             act!(steer::reload),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("harness.record"),
+        body: Some("HarnessRecord"),
+        ..get(
+            "/harness/records",
+            "Appends a record of a harness run to the log.",
+            "Recorded",
+            act!(harness::record),
         )
     },
     get("/openapi.json", "This document.", "OpenApi", act!(openapi_document)),

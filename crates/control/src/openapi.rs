@@ -116,7 +116,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Token",
-        r#"{"type":"object","required":["id","kind","sub","actor_type","client_id","org_id","groups","servers","standing","created","expires","revoked"],"properties":{"id":{"type":"string"},"kind":{"enum":["agent","admin"]},"sub":{"type":"string"},"actor_type":{"enum":["user","agent","system"]},"client_id":{"type":["string","null"]},"org_id":{"type":["string","null"]},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","items":{"type":"string"},"description":"`*` stands for every server that policy allows."},"standing":{"enum":["live","expired","revoked"]},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"revoked":{"type":["string","null"],"format":"date-time"}}}"#,
+        r#"{"type":"object","required":["id","kind","sub","actor_type","client_id","org_id","groups","servers","run","standing","created","expires","revoked"],"properties":{"id":{"type":"string"},"kind":{"enum":["agent","admin"]},"sub":{"type":"string"},"actor_type":{"enum":["user","agent","system"]},"client_id":{"type":["string","null"]},"org_id":{"type":["string","null"]},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","items":{"type":"string"},"description":"`*` stands for every server that policy allows."},"run":{"type":["string","null"],"description":"The harness run it was made for."},"standing":{"enum":["live","expired","revoked"]},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"revoked":{"type":["string","null"],"format":"date-time"}}}"#,
     ),
     (
         "Tokens",
@@ -124,7 +124,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "NewToken",
-        r#"{"type":"object","additionalProperties":false,"required":["sub"],"properties":{"sub":{"type":"string"},"actor":{"enum":["user","agent","system"],"default":"agent"},"client_id":{"type":"string"},"org_id":{"type":"string"},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","minItems":1,"items":{"type":"string"}},"ttl_seconds":{"type":"integer","minimum":1,"maximum":31622400,"default":3600}}}"#,
+        r#"{"type":"object","additionalProperties":false,"required":["sub"],"properties":{"sub":{"type":"string"},"actor":{"enum":["user","agent","system"],"default":"agent"},"client_id":{"type":"string"},"org_id":{"type":"string"},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","minItems":1,"items":{"type":"string"}},"ttl_seconds":{"type":"integer","minimum":1,"maximum":31622400,"default":3600},"run":{"type":"string","description":"The harness run it is for; receipts of its calls carry it."}}}"#,
     ),
     (
         "CreatedToken",
@@ -173,6 +173,14 @@ const SCHEMAS: &[(&str, &str)] = &[
     (
         "Reloaded",
         r#"{"type":"object","required":["reloaded","warnings"],"properties":{"reloaded":{"const":true},"warnings":{"type":"array","items":{"type":"string"}}}}"#,
+    ),
+    (
+        "HarnessRecord",
+        r#"{"type":"object","description":"A record of a harness run, as the harness of this machine hands it in.","required":["type"],"properties":{"type":{"enum":["harness_attempt","harness_result","egress","admin"]}}}"#,
+    ),
+    (
+        "Recorded",
+        r#"{"type":"object","required":["recorded"],"properties":{"recorded":{"const":true}}}"#,
     ),
     ("OpenApi", r#"{"type":"object"}"#),
 ];

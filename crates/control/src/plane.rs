@@ -103,6 +103,11 @@ impl ControlPlane {
         self.0.recorder.record(Event::Admin(note)).await
     }
 
+    /// Leaves a record that was handed in.
+    pub(crate) async fn record_event(&self, event: Event) -> Result<(), LedgerDown> {
+        self.0.recorder.record(event).await
+    }
+
     /// Refuses someone nobody knows; the record is written before the answer leaves.
     async fn refuse_stranger(
         &self,

@@ -79,6 +79,8 @@ pub struct TokenView {
     pub groups: Vec<String>,
     /// The servers it is good for.
     pub servers: ServerScope,
+    /// The harness run it was made for.
+    pub run: Option<String>,
     /// When it was made.
     pub created: Timestamp,
     /// When it ends.
@@ -91,7 +93,7 @@ pub struct TokenView {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Revocation {
     /// The token is revoked now, or was before.
-    Revoked(TokenView),
+    Revoked(Box<TokenView>),
     /// There is no such token.
     Unknown,
 }

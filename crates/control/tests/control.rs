@@ -93,6 +93,7 @@ impl Desk {
             org_id: None,
             groups: vec![],
             servers: ServerScope::Every,
+            run: None,
             created: now,
             expires: now.plus(ttl),
             revoked: None,
@@ -124,6 +125,12 @@ impl Desk {
     /// `action result subject` of every record so far.
     fn records(&self) -> Vec<String> {
         let told = |event: &Event| match event {
+            Event::HarnessAttempt(attempt) => {
+                format!("harness_attempt {} {}", attempt.class.as_str(), attempt.subject.agent)
+            }
+            Event::HarnessResult(result) => {
+                format!("harness_result {} {}", result.status.as_str(), result.subject.agent)
+            }
             Event::Egress(_) | Event::Screening(_) => unreachable!("the control plane reaches nothing"),
             Event::Admin(note) | Event::Inventory(note) => {
                 let result = if note.result == Verdict::Allow {
@@ -219,7 +226,7 @@ impl Tokens for Port {
         let found = tokens.iter_mut().find(|(token, _)| token.id == id);
         Ok(found.map_or(Revocation::Unknown, |(token, _)| {
             token.revoked = Some(at);
-            Revocation::Revoked(token.clone())
+            Revocation::Revoked(Box::new(token.clone()))
         }))
     }
 
@@ -456,7 +463,7 @@ async fn every_answer_has_strict_headers() {
 #[tokio::test]
 async fn a_token_is_shown_once_listed_without_its_text_and_taken_back() {
     let desk = Desk::new();
-    let wanted = json!({"sub": "ci-bot", "groups": ["dev"], "servers": ["files"], "ttl_seconds": 60});
+    let wanted = json!({"sub": "ci-bot", "groups": ["dev"], "servers": ["files"], "ttl_seconds": 60, "run": "run_1"});
     let made = desk.post("/api/v1/tokens", wanted).await;
     assert_eq!(made.status, 201);
     let made = made.json();
@@ -469,7 +476,7 @@ async fn a_token_is_shown_once_listed_without_its_text_and_taken_back() {
     assert!(!String::from_utf8_lossy(&listed.body).contains(token));
     let expected = json!({
         "id": id, "kind": "agent", "sub": "ci-bot", "actor_type": "agent", "client_id": null, "org_id": null,
-        "groups": ["dev"], "servers": ["files"], "standing": "live", "created": "2026-11-15T12:00:00.000000Z",
+        "groups": ["dev"], "servers": ["files"], "run": "run_1", "standing": "live", "created": "2026-11-15T12:00:00.000000Z",
         "expires": "2026-11-15T12:01:00.000000Z", "revoked": null,
     });
     assert_eq!(listed.json()["tokens"][1], expected);
@@ -712,7 +719,9 @@ async fn a_flood_of_strangers_cannot_fill_the_log_and_none_is_lost_from_the_coun
     }
     let records = desk.state.records.lock().unwrap();
     let count = |event: &Event| match event {
-        Event::Egress(_) | Event::Screening(_) => unreachable!("the control plane reaches nothing"),
+        Event::Egress(_) | Event::Screening(_) | Event::HarnessAttempt(_) | Event::HarnessResult(_) => {
+            unreachable!("the control plane reaches nothing")
+        }
         Event::Admin(note) | Event::Inventory(note) => {
             let number = note
                 .message
@@ -740,4 +749,41 @@ fn the_document_is_the_golden_one() {
 async fn the_served_document_is_the_generated_one() {
     let desk = Desk::new();
     assert_eq!(desk.get("/api/v1/openapi.json").await.json(), openapi_document());
+}
+
+// R256
+#[tokio::test]
+async fn records_of_harness_runs_are_taken_in_whole_or_refused() {
+    let desk = Desk::new();
+    let hash = Digest::of(b"x").to_string();
+    let result = json!({"type": "harness_result", "receipt_id": "rcp_019a8f2d6c3b7d4e8f901a2b3c4d5e6f", "run": "run_1",
+        "pipeline": null, "agent": "triage", "status": "ok", "reason": "valid", "class": "ok", "attempts": 1,
+        "config_hash": hash, "schema_hash": hash, "prompt_hash": hash, "output": {"bytes": 3, "hash": hash},
+        "inputs": [], "duration_us": 5, "usage": null, "sandbox": null});
+    assert_eq!(desk.post("/api/v1/harness/records", result.clone()).await.status, 200);
+    assert_eq!(desk.records(), ["harness_result ok triage"]);
+    for (member, bad) in [
+        ("status", json!("fine")),
+        ("schema_hash", json!("sha256:1")),
+        ("agent", json!("a\nb")),
+        ("text", json!("smuggled")),
+        ("receipt_id", json!("rcp_1")),
+    ] {
+        let mut wrong = result.clone();
+        wrong[member] = bad;
+        assert_eq!(
+            desk.post("/api/v1/harness/records", wrong).await.status,
+            400,
+            "{member}"
+        );
+    }
+    let foreign =
+        json!({"type": "admin", "action": "token.create", "subject": null, "result": "allow", "message": "x"});
+    assert_eq!(desk.post("/api/v1/harness/records", foreign).await.status, 400);
+    let refused = desk
+        .records()
+        .iter()
+        .filter(|record| record.starts_with("harness.record refused"))
+        .count();
+    assert_eq!(refused, 6, "{:?}", desk.records());
 }

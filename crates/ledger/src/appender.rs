@@ -276,6 +276,9 @@ impl Appender {
             (Durability::Writes, Entry::Intent(entry)) => entry.1.message.risk != Some(Risk::Low),
             (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
             (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_) | Event::Screening(_))) => false,
+            // What it announces is applied by hooks and seen by consumers.
+            (Durability::Writes, Entry::Event(Event::HarnessResult(_))) => true,
+            (Durability::Writes, Entry::Event(Event::HarnessAttempt(_))) => false,
         }
     }
 

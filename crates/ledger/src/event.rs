@@ -1,8 +1,11 @@
 //! Records that are not requests: what operators did, what happened to the inventory, and what servers tried to reach.
 
+use std::borrow::Cow;
+
 use vocabulary::{Digest, ReceiptId};
 
 use crate::Verdict;
+use crate::harness::{HarnessAttempt, HarnessResult};
 
 /// Something worth a record that is not a request on the data plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +18,10 @@ pub enum Event {
     Egress(Box<EgressAttempt>),
     /// Something a server sent was withheld, edited or let through with a warning.
     Screening(Box<ScreeningDecision>),
+    /// An agent's runtime ran once, under the harness.
+    HarnessAttempt(Box<HarnessAttempt>),
+    /// A run of an agent under the harness ended.
+    HarnessResult(Box<HarnessResult>),
 }
 
 /// A decision of the chokepoint. Nothing of what was removed belongs in any of it.
@@ -73,17 +80,19 @@ pub struct EgressAttempt {
     /// The sandbox of its process.
     pub instance: String,
     /// The way it was tried.
-    pub event: &'static str,
+    pub event: Cow<'static, str>,
     /// `allowed` or `blocked`.
-    pub result: &'static str,
+    pub result: Cow<'static, str>,
     /// Where to: escaped and bounded by whoever saw it.
     pub host: String,
     /// Which port; 0 if none was named.
     pub port: u16,
     /// Why it was or was not let through.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// How many attempts this stands for.
     pub count: u64,
+    /// The harness run, where an agent's runtime tried it.
+    pub run: Option<String>,
     /// The calls that were open in that process: if it is one, the attempt was made for it.
     pub open: Vec<EgressCall>,
 }
@@ -157,6 +166,8 @@ impl Event {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
             Self::Screening(decision) => decision.receipt_id,
+            Self::HarnessAttempt(attempt) => Some(attempt.subject.receipt_id),
+            Self::HarnessResult(result) => Some(result.subject.receipt_id),
         }
     }
 }

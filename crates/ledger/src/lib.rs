@@ -9,6 +9,7 @@ mod chain;
 mod ending;
 mod event;
 mod flood;
+mod harness;
 mod interrupted;
 mod open;
 mod pen;
@@ -27,6 +28,10 @@ pub use ending::{
     TokenSource, Verdict,
 };
 pub use event::{EgressAttempt, EgressCall, Event, FindingNote, Note, ScreeningDecision};
+pub use harness::{
+    AttemptClass, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage, HarnessWalls, RunReason,
+    RunStatus,
+};
 pub use open::{OpenError, Opened, stored_origin};
 pub use receipt::{EventReceipt, IntentReceipt, Receipt};
 pub use segment::{LedgerReader, Lines, Position, Span};

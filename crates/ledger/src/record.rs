@@ -13,6 +13,7 @@ use crate::ending::{Arrival, CredentialFacts, Ending, Intent, MessageFacts, Stat
 use crate::event::Event;
 
 mod events;
+mod harness;
 mod line;
 
 pub(crate) use line::{HASH_MEMBER_PREFIX, write_text};
@@ -242,6 +243,8 @@ pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> 
         Event::Inventory(note) => events::write_note(out, "inventory", note, seal),
         Event::Egress(attempt) => events::write_egress(out, attempt, seal),
         Event::Screening(decision) => events::write_screening(out, decision, seal),
+        Event::HarnessAttempt(attempt) => harness::write_attempt(out, attempt, seal),
+        Event::HarnessResult(result) => harness::write_result(out, result, seal),
     }
 }
 

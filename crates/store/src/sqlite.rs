@@ -111,7 +111,8 @@ fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Store
 }
 
 /// Numbered from 1; never edited, only added to.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE tokens (
         id TEXT PRIMARY KEY,
         kind TEXT NOT NULL,
@@ -142,7 +143,9 @@ const MIGRATIONS: &[&str] = &["
         presence TEXT NOT NULL CHECK (presence IN ('offered', 'vanished')),
         PRIMARY KEY (server, name)
     ) STRICT;
-"];
+",
+    "ALTER TABLE tokens ADD COLUMN run TEXT;",
+];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {
     <[u8; 32]>::try_from(bytes).ok().map(Digest::from_bytes)

@@ -55,6 +55,7 @@ fn token(id: &str) -> TokenRow {
         org_id: None,
         groups: ["a".to_owned(), "b \"c\"".to_owned()].into(),
         servers: ServerScope::Only([ServerId::parse("files").unwrap()].into()),
+        run: Some("run_1".to_owned()),
         created: Timestamp::from_micros(1),
         expires: Timestamp::from_micros(2),
         revoked: None,

@@ -61,7 +61,7 @@ impl ports::Tokens for StateTokens {
         if let Some((_, gateway)) = &self.live {
             gateway.recheck_streams();
         }
-        Ok(ports::Revocation::Revoked(view(row)))
+        Ok(ports::Revocation::Revoked(Box::new(view(row))))
     }
 
     fn admin_token(&self, digest: &Digest) -> Result<Option<TokenView>, PortError> {
@@ -87,6 +87,7 @@ fn row(token: &TokenView, hash: Digest) -> TokenRow {
         org_id: token.org_id.clone(),
         groups: token.groups.iter().cloned().collect(),
         servers: token.servers.clone(),
+        run: token.run.clone(),
         created: token.created,
         expires: token.expires,
         revoked: token.revoked,
@@ -106,6 +107,7 @@ fn view(row: &TokenRow) -> TokenView {
         org_id: row.org_id.clone(),
         groups: row.groups.iter().cloned().collect(),
         servers: row.servers.clone(),
+        run: row.run.clone(),
         created: row.created,
         expires: row.expires,
         revoked: row.revoked,

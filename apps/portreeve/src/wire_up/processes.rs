@@ -167,12 +167,13 @@ impl Watch for Logbook {
         self.append_later(Event::Egress(Box::new(EgressAttempt {
             server_id: server.to_string(),
             instance,
-            event: attempt.event.as_str(),
-            result: attempt.verdict.as_str(),
+            event: attempt.event.as_str().into(),
+            result: attempt.verdict.as_str().into(),
             host: attempt.host,
             port: attempt.port,
-            reason: attempt.reason.as_str(),
+            reason: attempt.reason.as_str().into(),
             count: attempt.count,
+            run: None,
             open: open.collect(),
         })));
     }

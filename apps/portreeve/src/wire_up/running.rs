@@ -212,7 +212,7 @@ pub(super) fn issued(row: &TokenRow) -> Option<(vocabulary::Digest, IssuedToken)
         issuer: "portreeve".to_owned(),
         authn: Authn::Token,
         act: Vec::new(),
-        run: None,
+        run: row.run.clone(),
         groups: row.groups.clone(),
         claims: claims(row),
         servers: row.servers.clone(),

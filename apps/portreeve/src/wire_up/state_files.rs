@@ -54,6 +54,7 @@ pub(super) fn first_admin_token(store: &Store, state: &Path, clock: &Clock) -> a
         org_id: None,
         groups: Default::default(),
         servers: ServerScope::Every,
+        run: None,
         created: now,
         expires: now.plus(TEN_YEARS),
         revoked: None,

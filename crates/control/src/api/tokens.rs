@@ -23,6 +23,7 @@ struct NewToken {
     groups: BTreeSet<String>,
     servers: Option<BTreeSet<String>>,
     ttl_seconds: Option<u64>,
+    run: Option<String>,
 }
 
 pub(super) async fn create(call: Call) -> Result<Answer, Refusal> {
@@ -82,6 +83,7 @@ fn check(wanted: NewToken, id: String, now: Timestamp) -> Result<TokenView, Refu
         groups,
         servers,
         ttl_seconds,
+        run,
     } = wanted;
     name("sub", &sub)?;
     if sub == "unauthenticated" {
@@ -90,6 +92,7 @@ fn check(wanted: NewToken, id: String, now: Timestamp) -> Result<TokenView, Refu
     }
     client_id.iter().try_for_each(|text| name("client_id", text))?;
     org_id.iter().try_for_each(|text| name("org_id", text))?;
+    run.iter().try_for_each(|text| name("run", text))?;
     groups.iter().try_for_each(|text| name("groups", text))?;
     if groups.len() > MOST_GROUPS {
         return Err(Refusal::bad_request(format!(
@@ -114,6 +117,7 @@ fn check(wanted: NewToken, id: String, now: Timestamp) -> Result<TokenView, Refu
         org_id,
         groups: groups.into_iter().collect(),
         servers: scope(servers)?,
+        run,
         created: now,
         expires: now.plus(Duration::from_secs(ttl)),
         revoked: None,
@@ -162,6 +166,7 @@ fn view(token: &TokenView, now: Timestamp) -> Value {
         "org_id": token.org_id,
         "groups": token.groups,
         "servers": servers,
+        "run": token.run,
         "standing": standing,
         "created": token.created.to_string(),
         "expires": token.expires.to_string(),

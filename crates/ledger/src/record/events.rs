@@ -54,7 +54,7 @@ pub(super) fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Se
     line.raw(r#","port":"#);
     line.number(Some(u64::from(attempt.port)));
     line.raw(r#"},"event":"#);
-    line.text(Some(attempt.event));
+    line.text(Some(&attempt.event));
     line.raw(r#","instance":"#);
     line.text(Some(&attempt.instance));
     line.raw(r#","log":"#);
@@ -62,12 +62,17 @@ pub(super) fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Se
     line.raw(r#","prev_hash":"#);
     line.digest(Some(seal.prev));
     line.raw(r#","reason":"#);
-    line.text(Some(attempt.reason));
+    line.text(Some(&attempt.reason));
     line.raw(r#","receipt_id":"#);
     line.receipt_id(call.map(|call| call.receipt_id));
     let gap = line.gap();
     line.raw(r#","result":"#);
-    line.text(Some(attempt.result));
+    line.text(Some(&attempt.result));
+    // Servers have no run, and their records no such member.
+    if let Some(run) = &attempt.run {
+        line.raw(r#","run":"#);
+        line.text(Some(run));
+    }
     line.raw(r#","seq":"#);
     line.number(Some(seal.seq));
     line.raw(r#","server_id":"#);

@@ -166,12 +166,13 @@ fn attempt(open: Vec<EgressCall>) -> EgressAttempt {
     EgressAttempt {
         server_id: "files".to_owned(),
         instance: "0123456789abcdef".to_owned(),
-        event: "connect",
-        result: "blocked",
+        event: "connect".into(),
+        result: "blocked".into(),
         host: "evil.example\\u{7}".to_owned(),
         port: 443,
-        reason: "domain_not_allowlisted",
+        reason: "domain_not_allowlisted".into(),
         count: 3,
+        run: None,
         open,
     }
 }

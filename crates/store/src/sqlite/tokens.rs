@@ -54,6 +54,8 @@ pub struct TokenRow {
     pub groups: BTreeSet<String>,
     /// The servers it is good for.
     pub servers: ServerScope,
+    /// The harness run it was made for.
+    pub run: Option<String>,
     /// When it was made.
     pub created: Timestamp,
     /// When it ends.
@@ -86,8 +88,8 @@ impl Store {
         let list =
             |items: Vec<&str>| serde_json::to_string(&items).map_err(|_| StoreFault::Damaged { table: "tokens" });
         self.connection().execute(
-            "INSERT INTO tokens (id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO tokens (id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 token.id,
                 token.kind.as_str(),
@@ -102,6 +104,7 @@ impl Store {
                 token.created.as_micros(),
                 token.expires.as_micros(),
                 token.revoked.map(Timestamp::as_micros),
+                token.run,
             ],
         )?;
         Ok(())
@@ -114,7 +117,7 @@ impl Store {
     pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreFault> {
         let connection = self.connection();
         let mut statement = connection.prepare(
-            "SELECT id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked
+            "SELECT id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run
              FROM tokens ORDER BY created, id",
         )?;
         let rows = statement.query_map([], |row| Ok(read_token(row)))?;
@@ -171,6 +174,7 @@ fn read_token(row: &Row<'_>) -> Option<TokenRow> {
         org_id: optional(6)?,
         groups: list(7)?,
         servers,
+        run: optional(13)?,
         created: time_of(row.get(10).ok()?),
         expires: time_of(row.get(11).ok()?),
         revoked: row.get::<_, Option<i64>>(12).ok()?.map(time_of),

@@ -63,6 +63,13 @@ struct Record<'a> {
     // Of decisions of the chokepoint:
     #[serde(borrow)]
     status: Option<Text<'a>>,
+    // Of harness runs:
+    #[serde(borrow)]
+    agent: Option<Text<'a>>,
+    #[serde(borrow)]
+    run: Option<Text<'a>>,
+    #[serde(borrow)]
+    class: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -126,14 +133,28 @@ impl<'a> Facts<'a> {
             receipt_id: text(record.receipt_id),
             server,
             tool,
-            principal: sub.or_else(|| text(record.actor)),
+            principal: sub.or_else(|| text(record.actor)).or_else(|| text(record.agent)),
             session,
-            run,
+            run: run.or_else(|| text(record.run)),
         })
     }
 }
 
+/// Of an attempt its class counts, of a run its status.
+fn status_of_harness(record: &Record<'_>) -> Option<Status> {
+    let word = record.status.as_ref().or(record.class.as_ref())?;
+    match &*word.0 {
+        "ok" => Some(Status::Allowed),
+        "schema_violation" | "not_json" | "no_output" | "guard_violation" => Some(Status::Blocked),
+        "failed" | "runtime_exit" | "timeout" | "integrity" => Some(Status::Error),
+        _ => None,
+    }
+}
+
 fn status(record: &Record<'_>) -> Option<Status> {
+    if record.kind.0.starts_with("harness_") {
+        return status_of_harness(record);
+    }
     if let Some(done) = &record.status {
         return Status::parse(&done.0);
     }
