@@ -1,0 +1,197 @@
+//! The directories of a run. What a runtime can see lies in the arena, made anew and taken away afterwards; what it must
+//! never see, such as validated files and quarantined ones, lies in the run's own directory.
+
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::contract::Validated;
+
+/// The directory of one run: `run.json`, `validated/`, `quarantine/`, `hooks/`.
+#[derive(Clone, Debug)]
+pub struct RunDirectory(PathBuf);
+
+impl RunDirectory {
+    /// Makes the directory of a run below the state directory.
+    ///
+    /// # Errors
+    /// When it cannot be made, or is there already.
+    pub fn make(state: &Path, run: &str) -> io::Result<Self> {
+        let runs = state.join("harness").join("runs");
+        DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
+        let path = runs.join(run);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        for name in ["validated", "quarantine", "hooks"] {
+            DirBuilder::new().mode(0o700).create(path.join(name))?;
+        }
+        Ok(Self(path))
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Keeps bytes that went no further, for whoever looks into a failure.
+    pub(crate) fn quarantine(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.0.join("quarantine").join(name);
+        write_new(&path, bytes, 0o600)?;
+        Ok(path)
+    }
+
+    /// Keeps what a hook said.
+    pub(crate) fn keep_words(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.0.join("hooks").join(name);
+        write_new(&path, bytes, 0o600)?;
+        Ok(path)
+    }
+
+    /// Says how the run stands; the last word is the final one.
+    pub(crate) fn note(&self, text: &str) -> io::Result<()> {
+        let place = self.0.join(".run.json.new");
+        let _ = fs::remove_file(&place);
+        write_new(&place, text.as_bytes(), 0o600)?;
+        fs::rename(&place, self.0.join("run.json"))
+    }
+
+    /// Puts validated bytes in their place: whole or not at all.
+    pub(crate) fn publish(&self, agent: &str, validated: &Validated) -> io::Result<PathBuf> {
+        let folder = self.0.join("validated");
+        let path = folder.join(format!("{agent}.json"));
+        let place = folder.join(format!(".{agent}.json.new"));
+        let _ = fs::remove_file(&place);
+        write_new(&place, validated.bytes(), 0o444)?;
+        renameat_with(CWD, &place, CWD, &path, RenameFlags::NOREPLACE)?;
+        fs::File::open(&folder)?.sync_all()?;
+        Ok(path)
+    }
+}
+
+/// Writes a file that was not there and brings it to the disk.
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()
+}
+
+/// What one agent's runtime is given and where it leaves its output.
+#[derive(Debug)]
+pub struct Arena {
+    base: PathBuf,
+}
+
+impl Arena {
+    /// Makes the arena of one agent. Started as root it lies where another uid can pass; else in the run's directory.
+    pub(crate) fn make(run: &RunDirectory, name: &str, agent: &str) -> io::Result<Self> {
+        let (place, mode) = match rustix::process::geteuid().is_root() {
+            true => (std::env::temp_dir().canonicalize()?, 0o711),
+            false => (run.path().canonicalize()?, 0o700),
+        };
+        let base = place.join(format!("portreeve-{name}-{agent}"));
+        DirBuilder::new().mode(mode).create(&base)?;
+        // The caller's mask must not close it.
+        fs::set_permissions(&base, Permissions::from_mode(mode))?;
+        let arena = Self { base };
+        arena.folder("given", 0o755)?;
+        arena.folder("bin", 0o755)?;
+        Ok(arena)
+    }
+
+    fn folder(&self, name: &str, mode: u32) -> io::Result<PathBuf> {
+        let path = self.base.join(name);
+        DirBuilder::new().mode(mode).create(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
+        Ok(path)
+    }
+
+    /// Where the schema, feedback and the like lie.
+    pub(crate) fn given(&self) -> PathBuf {
+        self.base.join("given")
+    }
+
+    /// Where the self-check is found.
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.base.join("bin")
+    }
+
+    /// Makes the directory of inputs, still open to whoever prepares them.
+    pub(crate) fn inputs(&self) -> io::Result<PathBuf> {
+        self.folder("inputs", 0o755)
+    }
+
+    /// Makes a fresh workspace.
+    pub(crate) fn workspace(&self) -> io::Result<PathBuf> {
+        let path = self.folder("workspace", 0o700)?;
+        if rustix::process::geteuid().is_root() {
+            hand_over(&path, sandbox::DEDICATED_UID)?;
+        }
+        Ok(path)
+    }
+
+    /// Where the output directory of one attempt is or will be.
+    pub(crate) fn output_path(&self, attempt: u32) -> PathBuf {
+        self.base.join(format!("output-{attempt}"))
+    }
+
+    /// Makes the output directory of one attempt, empty and the runtime's own.
+    pub(crate) fn output(&self, attempt: u32, uid: Option<u32>) -> io::Result<PathBuf> {
+        let path = self.folder(&format!("output-{attempt}"), 0o700)?;
+        if let Some(uid) = uid {
+            hand_over(&path, uid)?;
+        }
+        Ok(path)
+    }
+
+    /// Puts a file where the runtime can read it.
+    pub(crate) fn give(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.given().join(name);
+        write_new(&path, bytes, 0o444)?;
+        Ok(path)
+    }
+
+    /// Names the harness's own binary, so that a runtime can check itself.
+    pub(crate) fn show_program(&self, program: &Path) -> io::Result<()> {
+        symlink(program, self.bin().join("portreeve"))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // Whatever a runtime left behind goes with it; what resists is not worth failing for.
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
+    chown(path, Some(uid), Some(uid))
+}
+
+/// Puts an input into the directory of inputs.
+pub(crate) fn put_input(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    write_new(&folder.join(name), bytes, 0o444)
+}
+
+/// Makes whatever was prepared readable for the runtime, links left as they are.
+pub(crate) fn seal_inputs(folder: &Path) -> io::Result<()> {
+    let mut open = vec![folder.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_file() {
+                let mode = entry.metadata()?.permissions().mode();
+                fs::set_permissions(entry.path(), Permissions::from_mode(mode & 0o111 | 0o444))?;
+            }
+        }
+        fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}

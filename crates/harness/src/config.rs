@@ -1,0 +1,145 @@
+//! `harness.toml`: what people write, and what the harness trusts. Everything is read and compiled here, before anything
+//! runs; a file that changes later changes nothing.
+
+mod agent;
+mod fault;
+mod files;
+mod keys;
+mod pipeline;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use vocabulary::Digest;
+
+pub use agent::{Agent, AgentLimits, AgentName, Hooks, OutputRule, Reference, Retry, Source, WallRule};
+pub use fault::{Fault, Faults};
+pub use files::Document;
+pub(crate) use files::read;
+pub use keys::{KEYS, Key};
+pub use pipeline::{Condition, Pipeline, Stage};
+
+use fault::{Complaint, Notes};
+use files::Files;
+use tree::Section;
+
+/// The file's name in the harness directory.
+pub const FILE: &str = "harness.toml";
+
+/// A harness without a fault: every schema compiled, every prompt in memory.
+#[derive(Debug)]
+pub struct Harness {
+    /// The directory, links followed.
+    pub root: PathBuf,
+    /// Every agent.
+    pub agents: BTreeMap<AgentName, Agent>,
+    /// Every pipeline.
+    pub pipelines: BTreeMap<String, Pipeline>,
+    /// The digest of `harness.toml`.
+    pub config_hash: Digest,
+    /// Every file that was read, with its digest: none may change while a runtime runs.
+    pub watched: BTreeMap<PathBuf, Digest>,
+    /// What is allowed but deserves a second look.
+    pub warnings: Vec<Fault>,
+}
+
+impl Harness {
+    /// Reads the harness of a directory.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn load(directory: &Path) -> Result<Self, Faults> {
+        let file = directory.join(FILE);
+        let whole = |message: String, hint| Faults(vec![Fault::of_file(&file, message, hint)]);
+        let root = directory
+            .canonicalize()
+            .map_err(|error| whole(format!("the directory cannot be found: {error}"), None))?;
+        let bytes = read(&root.join(FILE)).map_err(|error| {
+            let hint = "call `portreeve harness` in the directory that holds harness.toml";
+            whole(error.to_string(), Some(hint))
+        })?;
+        let config_hash = Digest::of(&bytes);
+        let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8 text".to_owned(), None))?;
+        let files = Files::below(root.clone());
+        files.note(root.join(FILE), config_hash);
+        let notes = Notes::on(&file, &text);
+        let (table, syntax) = DeTable::parse_recoverable(&text);
+        for error in syntax {
+            // The error's own display quotes the line, which may hold a secret.
+            let at = error.span().map_or(0, |span| span.start);
+            notes.fault(at, "", Complaint::new(format!("not TOML: {}", error.message())));
+        }
+        let (agents, pipelines) = sections(Section::root(table.into_inner(), &notes), &files);
+        let warnings = notes.finish()?;
+        let harness = Self {
+            root,
+            agents,
+            pipelines,
+            config_hash,
+            watched: files.into_watched(),
+            warnings,
+        };
+        harness.keep_out_of_reach(&file)?;
+        Ok(harness)
+    }
+
+    /// An agent's files must not lie where a runtime may write.
+    fn keep_out_of_reach(&self, file: &Path) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        for agent in self.agents.values() {
+            // Without walls everything is in reach: that is warned of, and found afterwards.
+            if agent.walls.fs == sandbox::FsPolicy::Unconfined {
+                continue;
+            }
+            let within = self
+                .watched
+                .keys()
+                .find(|path| agent.walls.lets_write(path, &self.root));
+            if let Some(path) = within {
+                let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
+                let mut fault = Fault::of_file(
+                    file,
+                    format!("`{shown}` lies in the workspace, where the runtime could rewrite it"),
+                    Some("move the workspace, or write `fs = \"read_only\"`"),
+                );
+                fault.key = format!("agents.{}.sandbox.workspace", agent.name);
+                faults.push(fault);
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(Faults(faults)),
+        }
+    }
+}
+
+fn sections(mut root: Section<'_>, files: &Files) -> (BTreeMap<AgentName, Agent>, BTreeMap<String, Pipeline>) {
+    root.require("version", |value| value.number(1..=1));
+    let mut agents = BTreeMap::new();
+    let mut declared = BTreeSet::new();
+    for (name, section) in root.named_sections("agents") {
+        if let Some(agent) = Agent::check(&name, section, files) {
+            agents.insert(agent.name.clone(), agent);
+        }
+        declared.insert(name);
+    }
+    if declared.is_empty() {
+        root.fault(
+            "agents",
+            Complaint::new("declares no agent").hint("write a table `[agents.NAME]`"),
+        );
+    }
+    let mut pipelines = BTreeMap::new();
+    for (name, section) in root.named_sections("pipelines") {
+        if let Some(pipeline) = Pipeline::check(&name, section, &agents, &declared) {
+            pipelines.insert(name, pipeline);
+        }
+    }
+    root.finish();
+    (agents, pipelines)
+}
+
+#[cfg(test)]
+mod tests;

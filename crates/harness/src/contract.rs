@@ -1,0 +1,370 @@
+//! What an agent's output must be, and the only place where bytes become [`Validated`]. Deterministic: no clock, no
+//! network, no model; the same bytes get the same verdict in the same words.
+
+mod literals;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use ledger::AttemptClass;
+use schema::{OutputSchema, SchemaFault, Violation};
+use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
+use screening::result::strip::{Class, Classes, Counts, strip};
+use vocabulary::Digest;
+use vocabulary::json::{Fault as JsonFault, Limits, Value};
+
+use crate::intake::RawOutput;
+use literals::literals;
+
+/// Bytes that were judged and found to fit. Nothing but [`Contract::validate`] makes them:
+///
+/// ```compile_fail,E0451
+/// use portreeve_harness::Validated;
+/// fn forge(bytes: std::sync::Arc<[u8]>, hash: vocabulary::Digest) -> Validated {
+///     Validated { bytes, hash, schema: hash }
+/// }
+/// ```
+///
+/// while looking at them is for everybody:
+///
+/// ```
+/// fn hash(validated: &portreeve_harness::Validated) -> vocabulary::Digest {
+///     validated.hash()
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Validated {
+    bytes: Arc<[u8]>,
+    hash: Digest,
+    schema: Digest,
+}
+
+impl Validated {
+    /// The digest of the bytes.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// The digest of the schema they fit.
+    #[must_use]
+    pub fn schema(&self) -> Digest {
+        self.schema
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl std::fmt::Debug for Validated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Validated")
+            .field("hash", &self.hash)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A compiled contract.
+#[derive(Debug)]
+pub struct Contract {
+    schema: OutputSchema,
+    limits: Limits,
+    rejected: Classes,
+    secrets: Secrets,
+}
+
+/// What is done about secrets in an output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Secrets {
+    /// Nobody looks.
+    Off,
+    /// They are told in the record.
+    Record,
+    /// An output with one is refused.
+    Refuse,
+}
+
+/// Why a schema is of no use to a harness.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ContractFault {
+    /// It cannot be compiled.
+    #[error("{0}")]
+    Schema(SchemaFault),
+    /// It accepts everything.
+    #[error("the schema accepts everything; say what the output must be")]
+    Vacuous,
+    /// Part of it would not be checked.
+    #[error("{0}; write a pattern without look-around and back references")]
+    Unchecked(schema::DroppedPattern),
+    /// The rules for secrets are broken.
+    #[error("the rules for secrets cannot be loaded")]
+    Detector,
+}
+
+/// What a guard found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guard {
+    /// More bytes than allowed.
+    Size,
+    /// Nested deeper than allowed.
+    Depth,
+    /// A link, a pipe, a device, a directory.
+    NotARegularFile,
+    /// A file with a second name.
+    Linked,
+    /// It cannot be opened.
+    Unreadable,
+    /// Text of a refused class.
+    Text(Class),
+    /// A secret.
+    Secret,
+    /// Something held standard output open.
+    Unfinished,
+}
+
+impl Guard {
+    /// The word in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Depth => "depth",
+            Self::NotARegularFile => "not_a_regular_file",
+            Self::Linked => "linked",
+            Self::Unreadable => "unreadable",
+            Self::Text(Class::Ansi) => "text_ansi",
+            Self::Text(Class::C0C1) => "text_c0c1",
+            Self::Text(Class::Bidi) => "text_bidi",
+            Self::Text(Class::ZeroWidth) => "text_zero_width",
+            Self::Secret => "secret",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// Why an output goes no further: in words of ours and of the schema, none of the output's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The class of the attempt.
+    pub class: AttemptClass,
+    /// The guard that was broken.
+    pub guard: Option<Guard>,
+    /// What is wrong, up to [`MOST_VIOLATIONS`].
+    pub violations: Vec<Violation>,
+}
+
+/// So many violations are counted at most; fewer are told.
+pub const MOST_VIOLATIONS: usize = 100;
+
+impl Refusal {
+    /// A broken guard.
+    #[must_use]
+    pub fn guard(guard: Guard, expected: &str) -> Self {
+        Self {
+            class: AttemptClass::GuardViolation,
+            guard: Some(guard),
+            violations: vec![violation(guard.as_str(), expected)],
+        }
+    }
+
+    /// No output at all.
+    #[must_use]
+    pub fn no_output() -> Self {
+        Self {
+            class: AttemptClass::NoOutput,
+            guard: None,
+            violations: vec![violation("output", "the output is missing or empty")],
+        }
+    }
+
+    fn not_json(why: &str) -> Self {
+        Self {
+            class: AttemptClass::NotJson,
+            guard: None,
+            violations: vec![violation("json", why)],
+        }
+    }
+
+    /// Equal for equal mistakes.
+    #[must_use]
+    pub fn fingerprint(&self) -> Digest {
+        let mut text = self.class.as_str().to_owned();
+        for violation in &self.violations {
+            for part in [&violation.path, &violation.keyword, &violation.expected] {
+                text.push('\u{1f}');
+                text.push_str(part);
+            }
+        }
+        Digest::of(text.as_bytes())
+    }
+}
+
+fn violation(keyword: &str, expected: &str) -> Violation {
+    Violation {
+        path: "/".to_owned(),
+        keyword: keyword.to_owned(),
+        expected: expected.to_owned(),
+    }
+}
+
+/// What was found beside the verdict: secrets by category.
+pub type Findings = BTreeMap<&'static str, u64>;
+
+impl Contract {
+    /// Compiles a schema; `sizes` are the most bytes and the deepest nesting.
+    ///
+    /// # Errors
+    /// When the schema cannot be compiled, checks nothing, or would be checked in part only.
+    pub fn compile(
+        raw: &[u8],
+        sizes: (usize, usize),
+        rejected: Classes,
+        secrets: Secrets,
+    ) -> Result<Self, ContractFault> {
+        let schema = OutputSchema::compile(raw).map_err(ContractFault::Schema)?;
+        if let Some(dropped) = schema.dropped_patterns().first() {
+            return Err(ContractFault::Unchecked(dropped.clone()));
+        }
+        if schema.is_vacuous() {
+            return Err(ContractFault::Vacuous);
+        }
+        if secrets != Secrets::Off && DETECTOR.is_none() {
+            return Err(ContractFault::Detector);
+        }
+        let (max_bytes, max_depth) = sizes;
+        let limits = Limits {
+            max_bytes,
+            max_depth,
+            max_string: max_bytes,
+            max_items: max_bytes,
+        };
+        Ok(Self {
+            schema,
+            limits,
+            rejected,
+            secrets,
+        })
+    }
+
+    /// The most bytes an output may have.
+    #[must_use]
+    pub fn max_bytes(&self) -> usize {
+        self.limits.max_bytes
+    }
+
+    /// The digest of the schema.
+    #[must_use]
+    pub fn schema_hash(&self) -> Digest {
+        self.schema.hash()
+    }
+
+    /// Judges bytes as they are: nothing is repaired, unwrapped or left out.
+    ///
+    /// # Errors
+    /// Why they go no further.
+    pub fn validate(&self, raw: &RawOutput) -> (Result<Validated, Refusal>, Findings) {
+        let bytes = raw.bytes();
+        let refused = |refusal| (Err(refusal), Findings::new());
+        if bytes.is_empty() {
+            return refused(Refusal::no_output());
+        }
+        let value = match Value::parse(bytes, &self.limits) {
+            Ok(value) => value,
+            Err(fault) => return refused(unreadable(fault)),
+        };
+        if let Err(found) = self.schema.check_at_length(&value, MOST_VIOLATIONS) {
+            return refused(Refusal {
+                class: AttemptClass::SchemaViolation,
+                guard: None,
+                violations: found.parts().to_vec(),
+            });
+        }
+        if let Some(class) = self.rejected_text(bytes) {
+            let expected = "text of this class is not allowed, neither in strings nor in member names";
+            return refused(Refusal::guard(Guard::Text(class), expected));
+        }
+        let (found, masked) = self.secrets(bytes);
+        if self.secrets == Secrets::Refuse && masked {
+            let expected = "a credential is not allowed in the output";
+            return (Err(Refusal::guard(Guard::Secret, expected)), found);
+        }
+        let validated = Validated {
+            bytes: Arc::from(bytes),
+            hash: raw.hash(),
+            schema: self.schema.hash(),
+        };
+        (Ok(validated), found)
+    }
+
+    fn rejected_text(&self, bytes: &[u8]) -> Option<Class> {
+        if self.rejected == Classes::default() {
+            return None;
+        }
+        let mut counts = Counts::default();
+        for literal in literals(bytes).filter(|literal| literal.kind != PieceKind::Number) {
+            counts.add_all(strip(literal.raw, self.rejected, &[]).counts);
+        }
+        let by_class = [
+            (Class::Ansi, counts.ansi),
+            (Class::C0C1, counts.c0c1),
+            (Class::Bidi, counts.bidi),
+            (Class::ZeroWidth, counts.zero_width),
+        ];
+        by_class
+            .into_iter()
+            .find(|(_, count)| *count > 0)
+            .map(|(class, _)| class)
+    }
+
+    /// Secrets by category, and whether one is among them that would be masked in a result.
+    fn secrets(&self, bytes: &[u8]) -> (Findings, bool) {
+        let (Some(detector), Secrets::Record | Secrets::Refuse) = (DETECTOR.as_ref(), self.secrets) else {
+            return (Findings::new(), false);
+        };
+        let literals: Vec<_> = literals(bytes).collect();
+        let pieces: Vec<Piece<'_>> = literals
+            .iter()
+            .map(|literal| Piece {
+                raw: literal.raw,
+                name: literal.name.as_deref(),
+                joins: Joins::Nothing,
+                kind: literal.kind,
+            })
+            .collect();
+        let nobody = Excuse { server: "", tool: "" };
+        let found = detector.find(&pieces, &nobody);
+        let mut counts = Findings::new();
+        for finding in &found {
+            *counts.entry(finding.category.as_str()).or_default() += 1;
+        }
+        (counts, found.iter().any(|finding| finding.redact == Redact::Mask))
+    }
+}
+
+/// The embedded rules, compiled when they are first needed.
+static DETECTOR: LazyLock<Option<Detector>> = LazyLock::new(|| Detector::embedded().ok());
+
+fn unreadable(fault: JsonFault) -> Refusal {
+    match fault {
+        JsonFault::TooLarge | JsonFault::StringTooLong | JsonFault::TooManyItems => {
+            Refusal::guard(Guard::Size, "the output is too large")
+        }
+        JsonFault::TooDeep => Refusal::guard(Guard::Depth, "the output is nested too deep"),
+        JsonFault::Malformed => Refusal::not_json("the output must be exactly one JSON document and nothing else"),
+        JsonFault::NotUtf8 => Refusal::not_json("the output must be UTF-8"),
+        JsonFault::DuplicateKey => Refusal::not_json("an object must not name a member twice"),
+        JsonFault::LoneSurrogate => Refusal::not_json("a string must not hold half a surrogate pair"),
+        JsonFault::NumberOutOfRange => Refusal::not_json("a number is out of range"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

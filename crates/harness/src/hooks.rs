@@ -1,0 +1,141 @@
+//! Commands on the host, before and after a runtime: with the harness's own environment, none of which reaches the
+//! runtime. Hooks after it are given a published file and its digest, and nothing else of the agent's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandbox::host::{self, HostCommand, HostFailure};
+use vocabulary::Secret;
+
+use crate::arena::RunDirectory;
+use crate::config::Agent;
+use crate::ports::HostEnvironment;
+use crate::run::Released;
+
+/// What hooks are run with.
+pub(crate) struct Bench<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) run: &'a str,
+    pub(crate) directory: &'a RunDirectory,
+    pub(crate) environment: &'a HostEnvironment,
+    pub(crate) deadline: Instant,
+}
+
+/// What became of the hooks before a runtime.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Prepared {
+    /// The runtime may start.
+    Ready,
+    /// There is nothing to do.
+    Skip,
+}
+
+/// Why a hook counts as failed; for people.
+#[derive(Debug, thiserror::Error)]
+pub enum HookFailure {
+    /// It could not be run to its end.
+    #[error("the {kind} hook {number} could not be run")]
+    Host {
+        /// `pre` or `post`.
+        kind: &'static str,
+        /// Which, from 1.
+        number: usize,
+        /// The cause.
+        source: HostFailure,
+    },
+    /// It said that it failed.
+    #[error("the {kind} hook {number} ended with {}; what it said is in the run's directory below `hooks`", code.map_or("a signal".to_owned(), |code| format!("code {code}")))]
+    Code {
+        /// `pre` or `post`.
+        kind: &'static str,
+        /// Which, from 1.
+        number: usize,
+        /// The code; `None` for a signal.
+        code: Option<i32>,
+    },
+}
+
+/// The code by which a hook says that there is nothing to do.
+const SKIP: i32 = 78;
+
+/// Runs what comes before the runtime, in order.
+pub(crate) async fn before(bench: &Bench<'_>, agent: &Agent, inputs: &Path) -> Result<Prepared, HookFailure> {
+    let own = [("HARNESS_INPUT_DIR", inputs.display().to_string())];
+    for (index, command) in agent.hooks.pre.iter().enumerate() {
+        match bench.run(("pre", index + 1), agent, command, &own).await? {
+            Some(0) => {}
+            Some(SKIP) => return Ok(Prepared::Skip),
+            code => {
+                return Err(HookFailure::Code {
+                    kind: "pre",
+                    number: index + 1,
+                    code,
+                });
+            }
+        }
+    }
+    Ok(Prepared::Ready)
+}
+
+/// Runs what comes after publishing, in order and once. Only a released output gets here.
+pub(crate) async fn after(bench: &Bench<'_>, agent: &Agent, released: &Released) -> Result<(), HookFailure> {
+    let own = [
+        ("HARNESS_VALIDATED_FILE", released.path().display().to_string()),
+        ("HARNESS_VALIDATED_SHA256", hex_of(&released.hash().to_string())),
+    ];
+    for (index, command) in agent.hooks.post.iter().enumerate() {
+        let code = bench.run(("post", index + 1), agent, command, &own).await?;
+        if code != Some(0) {
+            return Err(HookFailure::Code {
+                kind: "post",
+                number: index + 1,
+                code,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn hex_of(digest: &str) -> String {
+    digest.trim_start_matches("sha256:").to_owned()
+}
+
+impl Bench<'_> {
+    async fn run(
+        &self,
+        (kind, number): (&'static str, usize),
+        agent: &Agent,
+        command: &[String],
+        own: &[(&str, String)],
+    ) -> Result<Option<i32>, HookFailure> {
+        let mut env: BTreeMap<String, Secret> = self.environment.0.clone();
+        env.retain(|name, _| !name.starts_with("HARNESS_"));
+        let fixed = [
+            ("HARNESS_RUN_ID", self.run.to_owned()),
+            ("HARNESS_AGENT", agent.name.to_string()),
+        ];
+        for (name, value) in fixed.iter().chain(own) {
+            env.insert((*name).to_owned(), Secret::new(value.clone()));
+        }
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let output = host::run(HostCommand {
+            command: command.to_vec(),
+            directory: self.root.to_owned(),
+            env,
+            timeout: left.max(Duration::from_millis(1)),
+            keep: KEPT,
+        })
+        .await;
+        let output = output.map_err(|source| HookFailure::Host { kind, number, source })?;
+        for (stream, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            // For people; a disk that is full is found by what matters.
+            let _ = self
+                .directory
+                .keep_words(&format!("{}-{kind}-{number}.{stream}", agent.name), bytes);
+        }
+        Ok(output.code)
+    }
+}
+
+const KEPT: usize = 64 << 10;

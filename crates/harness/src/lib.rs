@@ -1,0 +1,41 @@
+//! Runs an agent's runtime in the sandbox, takes its output as untrusted bytes, judges those bytes by a declared schema
+//! and publishes exactly them or nothing. [`Validated`] is made by [`Contract::validate`] alone, [`Released`] only after
+//! publishing and recording; conditions, hooks and standard output take nothing less. No flag, key or variable goes
+//! around it.
+
+mod arena;
+mod attempt;
+mod check;
+mod codeowners;
+mod config;
+mod contract;
+mod dialect;
+mod feedback;
+mod hooks;
+mod intake;
+mod integrity;
+mod lock;
+mod pipeline;
+mod ports;
+mod report;
+mod run;
+mod runtime;
+mod usage;
+
+pub use arena::RunDirectory;
+pub use attempt::StartFailure;
+pub use check::{Advice, Dialect, Request, check};
+pub use config::{
+    Agent, AgentLimits, AgentName, Condition, Document, FILE, Fault, Faults, Harness, Hooks, KEYS, Key, OutputRule,
+    Pipeline, Reference, Retry, Source, Stage, WallRule,
+};
+pub use contract::{Contract, ContractFault, Findings, Guard, MOST_VIOLATIONS, Refusal, Secrets, Validated};
+pub use feedback::{Feedback, FeedbackLimits, Marker};
+pub use hooks::HookFailure;
+pub use intake::{OutputPlace, RawOutput, take_file};
+pub use lock::{LOCK_FILE, Lock, LockFault};
+pub use pipeline::{PipelineReport, run_pipeline};
+pub use ports::{HostEnvironment, Later, Pass, PassWish, Passes, Progress, Recorder, Step, Unavailable};
+pub use report::{AgentReport, AttemptNote, exit, refusal_code};
+pub use run::{Context, Given, InputFiles, Released, Run, RunError, Setting, run_agent};
+pub use schema::Violation;

@@ -1,0 +1,201 @@
+//! From an agent's declaration to a plan of the sandbox: what the runtime sees, what it is called with, and an
+//! environment of which every variable is named here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft};
+use vocabulary::{Secret, Timestamp};
+
+use crate::arena::Arena;
+use crate::config::{Agent, Harness, Reference, Source};
+use crate::ports::{HostEnvironment, Pass};
+
+/// What every attempt of a run has in common.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) harness: &'a Harness,
+    pub(crate) agent: &'a Agent,
+    pub(crate) run: &'a str,
+    pub(crate) state: &'a Path,
+    pub(crate) arena: &'a Arena,
+    pub(crate) workspace: PathBuf,
+    pub(crate) inputs: PathBuf,
+    pub(crate) schema: PathBuf,
+    /// The binary that a runtime checks itself with.
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) secrets: BTreeMap<String, Secret>,
+    pub(crate) pass: Option<&'a Pass>,
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// What one attempt has of its own.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) number: u32,
+    pub(crate) most: u32,
+    pub(crate) deadline: Timestamp,
+    pub(crate) output: PathBuf,
+    pub(crate) feedback: Option<PathBuf>,
+}
+
+impl Turn {
+    /// Where the output is to be written.
+    pub(crate) fn target(&self, from: &Source) -> PathBuf {
+        match from {
+            Source::File(name) => self.output.join(name),
+            // What most programs take for standard output.
+            Source::Stdout => PathBuf::from("-"),
+        }
+    }
+}
+
+impl Stage<'_> {
+    /// The plan of one attempt.
+    ///
+    /// # Errors
+    /// Everything that keeps it from being carried out on this host.
+    pub(crate) fn plan(&self, turn: &Turn) -> Result<Plan, Vec<String>> {
+        let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut plan = Plan::check(self.draft(turn)).map_err(told)?;
+        let mut places = vec![
+            (self.arena.given(), PlaceAccess::Read),
+            (self.inputs.clone(), PlaceAccess::Read),
+            (turn.output.clone(), PlaceAccess::Write),
+        ];
+        if self.harness_lies_in_workspace() {
+            places.push((self.harness.root.clone(), PlaceAccess::Read));
+        }
+        for (path, access) in places {
+            plan = plan.with_place(path, access).map_err(|fault| told(vec![fault]))?;
+        }
+        Ok(plan)
+    }
+
+    /// The uid that will own what the runtime writes, if we are root.
+    ///
+    /// # Errors
+    /// As [`Stage::plan`], for what does not depend on the attempt.
+    pub(crate) fn uid(&self) -> Result<Option<u32>, Vec<String>> {
+        let turn = Turn {
+            number: 1,
+            most: 1,
+            deadline: Timestamp::from_micros(0),
+            output: self.arena.given(),
+            feedback: None,
+        };
+        let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Ok(Plan::check(self.draft(&turn)).map_err(told)?.uid())
+    }
+
+    fn harness_lies_in_workspace(&self) -> bool {
+        let writable = self.agent.walls.fs == FsPolicy::WorkspaceOnly;
+        writable && self.harness.root.starts_with(&self.workspace) && self.harness.root != self.workspace
+    }
+
+    fn draft(&self, turn: &Turn) -> PlanDraft {
+        let walls = &self.agent.walls;
+        let target = turn.target(&self.agent.output.from).display().to_string();
+        let schema = self.schema.display().to_string();
+        let words = self.agent.command.iter();
+        let mut read = walls.read.clone();
+        read.extend(self.own_program());
+        if let Some(program) = &self.program {
+            read.extend([program.clone(), self.arena.bin()]);
+        }
+        PlanDraft {
+            command: words
+                .map(|word| word.replace("{schema_path}", &schema).replace("{output_file}", &target))
+                .collect(),
+            fs: walls.fs,
+            net: walls.net,
+            workspace: self.workspace.clone(),
+            read,
+            env: self.environment(turn, target),
+            allow: walls.allow.clone(),
+            private: walls.private.clone(),
+            limits: self.agent.limits.machine,
+            uid: None,
+            state_dir: Some(self.state.to_owned()),
+            state_rooms: vec![self.state.join("harness").join("runs")],
+        }
+    }
+
+    /// The agent's program, where it is named by a path that nothing else shows.
+    fn own_program(&self) -> Option<PathBuf> {
+        let path = PathBuf::from(self.agent.command.first().filter(|word| word.contains('/'))?);
+        let shown = path.starts_with("/usr")
+            || path.starts_with(&self.workspace)
+            || self.agent.walls.read.iter().any(|read| path.starts_with(read));
+        (!shown && path.is_file()).then_some(path)
+    }
+
+    fn environment(&self, turn: &Turn, target: String) -> BTreeMap<String, Secret> {
+        let shown = |path: &Path| path.display().to_string();
+        let mut own = vec![
+            ("HARNESS_RUN_ID", self.run.to_owned()),
+            ("HARNESS_AGENT", self.agent.name.to_string()),
+            ("HARNESS_ATTEMPT", turn.number.to_string()),
+            ("HARNESS_MAX_ATTEMPTS", turn.most.to_string()),
+            ("HARNESS_DEADLINE", turn.deadline.to_string()),
+            ("HARNESS_OUTPUT_DIR", shown(&turn.output)),
+            ("HARNESS_OUTPUT_FILE", target),
+            ("HARNESS_SCHEMA", shown(&self.schema)),
+            ("HARNESS_INPUT_DIR", shown(&self.inputs)),
+        ];
+        own.extend(
+            turn.feedback
+                .as_deref()
+                .map(|path| ("HARNESS_FEEDBACK_FILE", shown(path))),
+        );
+        let mut variables = self.secrets.clone();
+        if let Some(pass) = self.pass {
+            own.push(("PORTREEVE_URL", self.way_to_gateway(pass)));
+            own.extend(self.ca.as_deref().map(|path| ("PORTREEVE_CA", shown(path))));
+            variables.insert("PORTREEVE_TOKEN".to_owned(), pass.token.clone());
+        }
+        variables.extend(
+            own.into_iter()
+                .map(|(name, value)| (name.to_owned(), Secret::new(value))),
+        );
+        variables
+    }
+
+    /// Inside, the gateway is behind the gate; without a network of its own, where it really is.
+    fn way_to_gateway(&self, pass: &Pass) -> String {
+        let port = match self.agent.walls.net {
+            NetPolicy::Unconfined => pass.address.port(),
+            NetPolicy::Allowlist | NetPolicy::BlockAll => GATE_PORT,
+        };
+        format!("{}://{}:{port}{}", pass.scheme, pass.host, pass.path)
+    }
+}
+
+/// The values of an agent's variables.
+///
+/// # Errors
+/// Every reference that leads nowhere; never a value.
+pub(crate) fn resolve(agent: &Agent, environment: &HostEnvironment) -> Result<BTreeMap<String, Secret>, Vec<String>> {
+    let mut found = BTreeMap::new();
+    let mut faults = Vec::new();
+    for (name, reference) in &agent.env {
+        let value = match reference {
+            Reference::Variable(variable) => environment.variable(variable).cloned(),
+            Reference::Plain(text) => Some(Secret::new(text.clone())),
+            Reference::File(path) => std::fs::read_to_string(path)
+                .ok()
+                .map(|text| Secret::new(text.trim_end_matches(['\n', '\r']).to_owned())),
+        };
+        match value.filter(|value| !value.expose().contains('\0')) {
+            Some(value) => drop(found.insert(name.clone(), value)),
+            None => faults.push(format!(
+                "agents.{}.env.{name}: what it refers to is not there; set the variable or make the file",
+                agent.name
+            )),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(found),
+        false => Err(faults),
+    }
+}
