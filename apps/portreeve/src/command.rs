@@ -6,6 +6,7 @@ mod activity;
 mod check;
 mod connect;
 mod doctor;
+mod harness;
 mod offline;
 mod output;
 mod pinned;
@@ -58,6 +59,9 @@ enum Command {
     /// Policies: find mistakes, explain decisions
     #[command(subcommand)]
     Policy(policy::Policy),
+    /// Run agents and hand on only output that fits their schemas
+    #[command(subcommand)]
+    Harness(harness::HarnessCommand),
     /// The log of everything
     #[command(subcommand)]
     Activity(activity::Activity),
@@ -103,6 +107,7 @@ impl Cli {
             Command::Server(server) => server.run(config).await,
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
+            Command::Harness(harness) => harness.run(config).await,
             Command::Activity(activity) => activity.run(&load(config)?).await,
         }
     }

@@ -30,7 +30,7 @@ pub use listen::{Listen, Tls};
 pub use output::{InArguments, Output, Response};
 pub use process::{Environment, Process, Workspace};
 pub(crate) use process::{packages, workspaces};
-pub use raw::{RawConfig, find_file, variable};
+pub use raw::{RawConfig, find_file, variable, variables};
 pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
 pub use state::State;
 

@@ -217,7 +217,7 @@ fn row(record: &Value) -> Vec<String> {
         cell(record, "/mcp/server_id").as_str(),
         cell(record, "/mcp/tool_name").as_str(),
     ) {
-        ("-", "-") => first(&["/subject"]),
+        ("-", "-") => first(&["/subject", "/run"]),
         (server, "-") => server.to_owned(),
         (server, tool) => format!("{server}/{tool}"),
     };
@@ -228,17 +228,17 @@ fn row(record: &Value) -> Vec<String> {
         ("intent", _) => "intent".to_owned(),
         (_, "error") if cell(record, "/decision/result") == "allow" => "error".to_owned(),
         (_, "timeout") => "timeout".to_owned(),
-        _ => first(&["/decision/result", "/result"]),
+        _ => first(&["/decision/result", "/result", "/status", "/class"]),
     };
     vec![
         cell(record, "/seq"),
         local_time(&cell(record, "/ts")),
         cell(record, "/type"),
-        first(&["/principal/sub", "/actor"]),
+        first(&["/principal/sub", "/actor", "/agent"]),
         first(&["/mcp/method", "/action"]),
         target,
         result,
-        first(&["/decision/reason_codes", "/message"]),
+        first(&["/decision/reason_codes", "/message", "/reason", "/guard"]),
         cell(record, "/receipt_id"),
     ]
 }

@@ -79,6 +79,15 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Every variable of the environment that is text.
+#[must_use]
+pub fn variables() -> BTreeMap<String, String> {
+    let pairs = std::env::vars_os();
+    pairs
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
 /// What a configuration's references point into: a directory, the environment, the machine's name.
 #[derive(Debug)]
 pub(super) struct Surroundings {

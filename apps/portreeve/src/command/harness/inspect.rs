@@ -1,0 +1,139 @@
+//! `harness check`, `lock` and `validate`: what is looked at without starting anything.
+
+use std::path::{Path, PathBuf};
+
+use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, take_file};
+use screening::result::strip::{Class, Classes};
+use serde_json::json;
+
+use super::setting::environment;
+use crate::command::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Check {
+    /// Every file of the harness must have an owner in CODEOWNERS
+    #[arg(long)]
+    codeowners: bool,
+    /// Say what a runtime's own schema option would refuse
+    #[arg(long, value_name = "DIALECT", value_parser = ["openai-strict"])]
+    dialect: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Validate {
+    /// The schema
+    #[arg(long, value_name = "FILE")]
+    schema: PathBuf,
+    /// The most bytes
+    #[arg(long, value_name = "N", default_value_t = 1_048_576, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    max_bytes: u64,
+    /// The deepest nesting
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=512))]
+    max_depth: u64,
+    /// Classes of text to refuse: ansi, c0c1, bidi, zero_width
+    #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = ["ansi", "c0c1", "bidi", "zero_width"])]
+    reject_text: Vec<String>,
+    /// One JSON object on standard error instead of words
+    #[arg(long)]
+    json: bool,
+    /// The file to judge
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Check {
+    pub(super) fn run(self, directory: &Path) -> anyhow::Result<u8> {
+        let harness = match Harness::load(directory) {
+            Ok(harness) => harness,
+            Err(faults) => {
+                output::note(&faults.to_string());
+                return Ok(exit::CONFIG);
+            }
+        };
+        let request = Request {
+            codeowners: self.codeowners,
+            dialect: self.dialect.map(|_| Dialect::OpenAiStrict),
+        };
+        let advice = check(&harness, request, &environment());
+        for warning in &advice.warnings {
+            output::note(&format!("warning: {warning}"));
+        }
+        for fault in &advice.faults {
+            output::note(&format!("fault: {fault}"));
+        }
+        if !advice.faults.is_empty() {
+            return Ok(exit::CONFIG);
+        }
+        output::note(&format!(
+            "{FILE}: {} agents and {} pipelines without a fault",
+            harness.agents.len(),
+            harness.pipelines.len()
+        ));
+        Ok(exit::OK)
+    }
+}
+
+/// Writes the lock of a harness that can be loaded.
+pub(super) fn lock(directory: &Path) -> anyhow::Result<u8> {
+    match Harness::load(directory) {
+        Ok(harness) => {
+            Lock::of(&harness).write(&harness.root)?;
+            output::note(&format!("harness.lock binds {} agents", harness.agents.len()));
+            Ok(exit::OK)
+        }
+        Err(faults) => {
+            output::note(&faults.to_string());
+            Ok(exit::CONFIG)
+        }
+    }
+}
+
+impl Validate {
+    /// Says nothing on standard output, whatever the verdict.
+    pub(super) fn run(self) -> anyhow::Result<u8> {
+        let told = |code: u8, class: &str, violations: Vec<serde_json::Value>| {
+            if self.json {
+                output::note(&json!({ "class": class, "violations": violations, "exit": code }).to_string());
+            }
+            Ok(code)
+        };
+        let sizes = (usize::try_from(self.max_bytes)?, usize::try_from(self.max_depth)?);
+        let rejected: Classes = Class::ALL
+            .into_iter()
+            .filter(|class| self.reject_text.iter().any(|word| word == class.name()))
+            .collect();
+        let contract = match std::fs::read(&self.schema) {
+            Ok(schema) => Contract::compile(&schema, sizes, rejected, Secrets::Off).map_err(|fault| fault.to_string()),
+            Err(error) => Err(format!("the schema cannot be read: {error}")),
+        };
+        let contract = match contract {
+            Ok(contract) => contract,
+            Err(fault) => {
+                if !self.json {
+                    output::note(&format!("error: {fault}"));
+                }
+                return told(exit::CONFIG, "schema", Vec::new());
+            }
+        };
+        let verdict = take_file(&self.file, contract.max_bytes()).and_then(|raw| contract.validate(&raw).0);
+        match verdict {
+            Ok(_) => {
+                if !self.json {
+                    output::note("valid");
+                }
+                told(exit::OK, "ok", Vec::new())
+            }
+            Err(refusal) => {
+                let (class, code) = (refusal.class.as_str(), harness::refusal_code(refusal.class));
+                if !self.json {
+                    output::note(&format!("not valid: {class}"));
+                    super::words::violations(&refusal.violations);
+                }
+                let list = refusal.violations.iter();
+                let list =
+                    list.map(|one| json!({ "path": one.path, "keyword": one.keyword, "expected": one.expected }));
+                told(code, class, list.collect())
+            }
+        }
+    }
+}

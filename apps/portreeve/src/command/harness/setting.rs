@@ -1,0 +1,68 @@
+//! What a run is connected to: the state directory of the configuration beside the harness, its log, its gateway.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use harness::{HostEnvironment, Setting};
+use sandbox::Launcher;
+use vocabulary::Secret;
+
+use super::passes::Tokens;
+use super::progress::Show;
+use super::records::Records;
+use crate::config::{Config, RawConfig, variable, variables};
+
+/// Opens the setting of a run.
+pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>) -> anyhow::Result<Setting> {
+    let config = Arc::new(config(directory, given)?);
+    make_state(&config.state.dir)?;
+    Ok(Setting {
+        state: config.state.dir.canonicalize()?,
+        launcher: Arc::new(Launcher::probe().await),
+        recorder: Arc::new(Records::of(config.clone())),
+        passes: Arc::new(Tokens::of(config)),
+        progress: show,
+        environment: environment(),
+        program: own_program(),
+    })
+}
+
+/// The configuration that says where state is: named, beside the harness, or none and the default directory.
+fn config(directory: &Path, given: Option<&Path>) -> anyhow::Result<Config> {
+    let beside = directory.join("portreeve.toml");
+    if let Some(file) = given.or(beside.exists().then_some(beside.as_path())) {
+        return Ok(Config::load(file)?);
+    }
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let state = variable("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let state = state.or_else(home).map(|path| path.display().to_string());
+    let surroundings: BTreeMap<String, String> = state
+        .into_iter()
+        .map(|path| ("XDG_STATE_HOME".to_owned(), path))
+        .collect();
+    Ok(RawConfig::from_text(String::new(), directory.to_owned(), surroundings).try_into()?)
+}
+
+fn make_state(state: &Path) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
+    made.with_context(|| format!("cannot make the state directory `{}`", state.display()))
+}
+
+/// The harness's own environment; what is no text cannot be handed on.
+pub(super) fn environment() -> HostEnvironment {
+    let pairs = variables().into_iter().map(|(name, value)| (name, Secret::new(value)));
+    HostEnvironment(pairs.collect())
+}
+
+/// This very binary, so that a runtime can check itself.
+fn own_program() -> Option<PathBuf> {
+    std::env::current_exe()
+        .ok()
+        .and_then(|path| path.canonicalize().ok())
+        .filter(|path| path.is_file())
+}

@@ -1,0 +1,45 @@
+//! Ctrl-C and termination: runtimes are killed, tokens revoked and records written before the command ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Watches for signals.
+pub(super) struct Signals {
+    stop: watch::Receiver<bool>,
+    code: Arc<AtomicU8>,
+}
+
+impl Signals {
+    /// Begins to watch.
+    pub(super) fn watch() -> anyhow::Result<Self> {
+        let (tell, stop) = watch::channel(false);
+        let code = Arc::new(AtomicU8::new(0));
+        let seen = code.clone();
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::spawn(async move {
+            loop {
+                let number = tokio::select! {
+                    _ = interrupt.recv() => 130,
+                    _ = terminate.recv() => 143,
+                };
+                seen.store(number, Ordering::SeqCst);
+                tell.send_replace(true);
+            }
+        });
+        Ok(Self { stop, code })
+    }
+
+    /// Turns true when the run is to end.
+    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+        self.stop.clone()
+    }
+
+    /// The exit code of a run that was told to end.
+    pub(super) fn code(&self) -> Option<u8> {
+        Some(self.code.load(Ordering::SeqCst)).filter(|code| *code != 0)
+    }
+}

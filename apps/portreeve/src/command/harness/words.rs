@@ -1,0 +1,208 @@
+//! What a run comes to, for people or for programs, and the one place where a document reaches standard output.
+
+use std::io::Write as _;
+
+use harness::{AgentReport, Context, PipelineReport, Released, Run, RunError, Violation, exit};
+use serde_json::{Value, json};
+
+use super::code_of;
+use crate::command::output;
+
+/// In which form a run is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// Sentences.
+    Words,
+    /// One object.
+    Json,
+}
+
+/// How a command ends.
+pub(super) struct Ending<'a> {
+    form: Form,
+    /// `agent` or `pipeline`, and its name.
+    subject: (&'static str, &'a str),
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn of_agent(form: Form, name: &'a str) -> Self {
+        Self {
+            form,
+            subject: ("agent", name),
+        }
+    }
+
+    pub(super) fn of_pipeline(form: Form, name: &'a str) -> Self {
+        Self {
+            form,
+            subject: ("pipeline", name),
+        }
+    }
+
+    /// Nothing ran.
+    pub(super) fn never_began(&self, code: u8, why: &str) -> anyhow::Result<u8> {
+        self.fail(None, code, why);
+        Ok(code)
+    }
+
+    /// The run could not be carried out.
+    pub(super) fn broke(&self, context: Option<&Context>, error: &RunError) -> anyhow::Result<u8> {
+        let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+        let mut causes: Vec<String> = causes.map(ToString::to_string).collect();
+        causes.dedup();
+        self.fail(context, code_of(error), &causes.join(": "));
+        Ok(code_of(error))
+    }
+
+    fn fail(&self, context: Option<&Context>, code: u8, why: &str) {
+        match self.form {
+            Form::Words => output::note(&format!("error: {}", multi_line(why))),
+            Form::Json => {
+                let (kind, name) = self.subject;
+                let mut object = json!({
+                    "run": context.map(Context::run),
+                    "directory": context.map(|context| context.directory().display().to_string()),
+                    "class": null,
+                    "attempts": 0,
+                    "violations": [],
+                    "exit": code,
+                    "receipt_id": null,
+                    "error": why,
+                });
+                if let Some(members) = object.as_object_mut() {
+                    members.insert(kind.to_owned(), Value::from(name));
+                    if kind == "pipeline" {
+                        members.insert("failed".to_owned(), json!([]));
+                    }
+                }
+                output::note(&object.to_string());
+            }
+        }
+    }
+
+    /// An agent's run ended.
+    pub(super) fn ended(&self, context: &Context, run: &Run, signalled: Option<u8>) -> anyhow::Result<u8> {
+        let mut report = run.report.clone();
+        report.exit = match (report.exit, signalled) {
+            (exit::BROKEN, Some(code)) => code,
+            (code, _) => code,
+        };
+        match self.form {
+            Form::Json => output::note(&report.to_json(context.run(), context.directory()).to_string()),
+            Form::Words => summary(context, &report),
+        }
+        print(run.released.as_ref())?;
+        Ok(report.exit)
+    }
+
+    /// A pipeline ended.
+    pub(super) fn ended_pipeline(
+        &self,
+        context: &Context,
+        report: &PipelineReport,
+        signalled: Option<u8>,
+    ) -> anyhow::Result<u8> {
+        let mut report = report.clone();
+        if report.exit != exit::OK {
+            report.exit = signalled.unwrap_or(report.exit);
+        }
+        match self.form {
+            Form::Json => output::note(&report.to_json(context.run(), context.directory()).to_string()),
+            Form::Words => {
+                report.failed().for_each(|agent| summary(context, agent));
+                let attempts: usize = report.agents.iter().map(|agent| agent.attempts.len()).sum();
+                output::note(&format!(
+                    "pipeline {}: {} of {} agents, {attempts} attempts, {:.1} s; run {} in {}",
+                    report.pipeline,
+                    report.agents.len() - report.failed().count(),
+                    report.agents.len(),
+                    report.took.as_secs_f64(),
+                    context.run(),
+                    context.directory().display()
+                ));
+            }
+        }
+        print(report.last.as_ref())?;
+        Ok(report.exit)
+    }
+}
+
+/// Writes a released document, byte for byte. Nothing else of the harness writes to standard output.
+fn print(released: Option<&Released>) -> anyhow::Result<()> {
+    if let Some(released) = released {
+        let mut out = std::io::stdout().lock();
+        out.write_all(released.bytes())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn summary(context: &Context, report: &AgentReport) {
+    output::note(&format!(
+        "{}: {} ({}), exit {}; run {} in {}",
+        report.agent,
+        report.status.as_str(),
+        report.reason.as_str(),
+        report.exit,
+        context.run(),
+        context.directory().display()
+    ));
+    for note in &report.attempts {
+        let usage = note.usage.map(|usage| {
+            let cost = usage.cost_usd_micros.map(|micros| {
+                let (dollars, rest) = (micros / 1_000_000, micros % 1_000_000);
+                format!(", {dollars}.{rest:06} USD")
+            });
+            let tokens = |name: &str, count: Option<u64>| count.map(|count| format!(", {count} {name}"));
+            [
+                cost,
+                tokens("tokens in", usage.input_tokens),
+                tokens("tokens out", usage.output_tokens),
+            ]
+            .into_iter()
+            .flatten()
+            .collect::<String>()
+        });
+        output::note(&format!(
+            "  attempt {}: {}, {:.1} s{}",
+            note.number,
+            note.class.as_str(),
+            note.took.as_secs_f64(),
+            usage.unwrap_or_default()
+        ));
+    }
+    violations(&report.violations);
+    if let Some(told) = &report.told {
+        output::note(&format!("  {}", multi_line(told)));
+    }
+    let looks = matches!(
+        report.exit,
+        exit::REFUSED | exit::NO_DOCUMENT | exit::RUNTIME | exit::TIMEOUT
+    );
+    if looks {
+        output::note("  what the runtime wrote and said is in the run's directory below `quarantine`");
+    }
+}
+
+/// What was wrong, in the schema's words.
+pub(super) fn violations(violations: &[Violation]) {
+    for violation in violations.iter().take(SHOWN) {
+        let words = [&violation.path, &violation.keyword, &violation.expected];
+        let words: Vec<String> = words
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .map(|word| output::printable(word))
+            .collect();
+        output::note(&format!("  {}", words.join(": ")));
+    }
+    if violations.len() > SHOWN {
+        output::note(&format!("  and {} more", violations.len() - SHOWN));
+    }
+}
+
+/// Line breaks stay, everything else that moves a cursor does not.
+fn multi_line(text: &str) -> String {
+    text.lines().map(output::printable).collect::<Vec<_>>().join("\n")
+}
+
+const SHOWN: usize = 20;
