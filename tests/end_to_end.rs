@@ -9,6 +9,7 @@ mod demo;
 mod discovery;
 mod doctor;
 mod edge;
+mod harness;
 mod identity;
 mod inventory;
 mod ledger;

@@ -16,6 +16,7 @@ pub mod stand;
 pub mod stream;
 pub mod town;
 pub mod wire;
+pub mod workshop;
 
 pub use agent::{Agent, Answer};
 pub use front::Front;

@@ -1,0 +1,10 @@
+//! The harness, by the shipped binary and scripted runtimes: what is invalid goes nowhere.
+
+mod attempts;
+mod files;
+mod guides;
+mod hooks;
+mod hostile;
+mod pipelines;
+mod settings;
+mod tools;
