@@ -3,6 +3,7 @@
 //! measures the whole.
 
 mod chokepoint;
+mod harness;
 mod identity;
 mod lists;
 mod payloads;
@@ -56,6 +57,7 @@ fn main() -> Result<ExitCode> {
         chokepoint::measure,
         records::measure,
         sandbox::measure,
+        harness::measure,
     ];
     let mut figures = Vec::new();
     for group in groups {

@@ -85,7 +85,7 @@ async fn system_calls(launcher: &Launcher, place: &std::path::Path) -> Result<Ve
     ])
 }
 
-fn plan(place: &std::path::Path, words: &[&str]) -> Result<Plan> {
+pub(crate) fn plan(place: &std::path::Path, words: &[&str]) -> Result<Plan> {
     Plan::check(PlanDraft::new(place, words.iter().copied())).map_err(|faults| anyhow!("{faults:?}"))
 }
 
