@@ -157,6 +157,8 @@ async fn until_dead(instance: &Instance, deadline: Instant, stop: &mut watch::Re
     match end {
         Some(Ending::Exited(code)) => End::Exited(u64::try_from(code).unwrap_or(255)),
         Some(Ending::Signalled(signal)) => End::Exited(128 + u64::from(signal.unsigned_abs())),
+        // It was killed for it.
+        Some(Ending::Passed(_)) => End::Exited(128 + 9),
         None => {
             instance.wait().await;
             End::TimedOut
