@@ -84,7 +84,17 @@ async fn attempts() -> Result<Vec<Figure>> {
         &["sh", "-c", "cat > /dev/null; echo '{\"findings\":[]}' > out.json"],
     )?;
     let (mut whole, mut walled) = (Vec::new(), Vec::new());
+    let mut unrecorded = Vec::new();
+    let silent = Setting {
+        recorder: Arc::new(Nobody),
+        ..setting.clone()
+    };
     for _ in 0..RUNS {
+        let context = Context::begin(silent.clone(), harness.clone(), None, "agent bench").await?;
+        let (_hold, stop) = tokio::sync::watch::channel(false);
+        let began = Instant::now();
+        run_agent(&context, &agent, Given::default(), stop).await?;
+        unrecorded.push(began.elapsed().as_secs_f64() * 1e6);
         let context = Context::begin(setting.clone(), harness.clone(), None, "agent bench").await?;
         let (_hold, stop) = tokio::sync::watch::channel(false);
         let began = Instant::now();
@@ -102,12 +112,13 @@ async fn attempts() -> Result<Vec<Figure>> {
     }
     std::fs::remove_dir_all(&place)?;
     let whole = Figure::from_rounds("harness: a run of one attempt, recorded", whole);
+    let unrecorded = Figure::from_rounds("harness: a run of one attempt, not recorded", unrecorded);
     let walled = Figure::from_rounds("the same command in a bare sandbox", walled);
     let over = Figure::from_rounds(
         "harness: least over the least bare sandbox",
         vec![whole.min_us - walled.min_us],
     );
-    Ok(vec![whole, walled, over.at_most(ATTEMPT_US)])
+    Ok(vec![whole, unrecorded, walled, over.at_most(ATTEMPT_US)])
 }
 
 fn make(place: &Path) -> Result<Harness> {
@@ -142,6 +153,12 @@ impl Recorder for Log {
 }
 
 struct Nobody;
+
+impl Recorder for Nobody {
+    fn record(&self, _: Event) -> Later<'_, Result<(), Unavailable>> {
+        Box::pin(async { Ok(()) })
+    }
+}
 
 impl Passes for Nobody {
     fn mint(&self, _: PassWish) -> Later<'_, Result<Pass, Unavailable>> {

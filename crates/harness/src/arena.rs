@@ -64,20 +64,21 @@ impl RunDirectory {
         let path = folder.join(format!("{agent}.json"));
         let place = folder.join(format!(".{agent}.json.new"));
         let _ = fs::remove_file(&place);
-        write_new(&place, validated.bytes(), 0o444)?;
+        // Only what others rely on after a crash has to be on the disk.
+        write_new(&place, validated.bytes(), 0o444)?.sync_all()?;
         renameat_with(CWD, &place, CWD, &path, RenameFlags::NOREPLACE)?;
         fs::File::open(&folder)?.sync_all()?;
         Ok(path)
     }
 }
 
-/// Writes a file that was not there and brings it to the disk.
-fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// Writes a file that was not there.
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes)?;
     file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// What one agent's runtime is given and where it leaves its output.
@@ -174,7 +175,7 @@ fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
 
 /// Puts an input into the directory of inputs.
 pub(crate) fn put_input(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    write_new(&folder.join(name), bytes, 0o444)
+    write_new(&folder.join(name), bytes, 0o444).map(drop)
 }
 
 /// Makes whatever was prepared readable for the runtime, links left as they are.
