@@ -3,14 +3,19 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use harness::{Later, Recorder, Unavailable};
 use ledger::{
-    EgressAttempt, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessUsage, HarnessWalls, Note, Verdict,
+    EgressAttempt, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessUsage, HarnessWalls, Ledger, Note,
+    Verdict,
 };
 use serde_json::{Value, json};
+use store::{LockError, StateLock};
+use vocabulary::Clock;
 
 use crate::command::access::Access;
 use crate::config::Config;
+use crate::wire_up::ledger_settings;
 
 /// See the module.
 pub(super) struct Records {
@@ -27,22 +32,39 @@ impl Records {
         }
     }
 
-    async fn append(&self, body: &Value) -> anyhow::Result<()> {
+    async fn append(&self, event: Event) -> anyhow::Result<()> {
         let _turn = self.turn.lock().await;
+        match StateLock::take(&self.config.state.dir) {
+            Ok(lock) => {
+                let config = self.config.clone();
+                return tokio::task::spawn_blocking(move || write(&config, event, lock)).await?;
+            }
+            Err(LockError::InUse(_)) => {}
+            Err(error @ LockError::Disk { .. }) => return Err(error.into()),
+        }
+        // A gateway, or another command for a moment.
+        let body = body(&event).context("the record is none of the harness's")?;
         let access = Access::open(&self.config).await?;
-        let done = access.post("/harness/records", body).await;
+        let done = access.post("/harness/records", &body).await;
         access.close().await?;
         done.map(drop)
     }
 }
 
+/// Appends under the lock, which goes with this call. Blocks.
+fn write(config: &Config, event: Event, lock: StateLock) -> anyhow::Result<()> {
+    let (ledger, _) = Ledger::open(&config.state.dir, ledger_settings(config, &Clock::system()))?;
+    let written = ledger.append_event_blocking(event);
+    ledger.shutdown();
+    drop(lock);
+    written?;
+    Ok(())
+}
+
 impl Recorder for Records {
     fn record(&self, event: Event) -> Later<'_, Result<(), Unavailable>> {
         Box::pin(async move {
-            let Some(body) = body(&event) else {
-                return Err(Unavailable::new("a record has no form", "it is none of the harness's"));
-            };
-            let done = self.append(&body).await;
+            let done = self.append(event).await;
             done.map_err(|error| Unavailable::new("the run cannot be recorded, so it does not go on", error))
         })
     }
