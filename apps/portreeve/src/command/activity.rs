@@ -214,8 +214,8 @@ fn row(record: &Value) -> Vec<String> {
         found.unwrap_or_else(|| "-".to_owned())
     };
     let target = match (
-        cell(record, "/mcp/server_id").as_str(),
-        cell(record, "/mcp/tool_name").as_str(),
+        first(&["/mcp/server_id", "/server_id"]).as_str(),
+        first(&["/mcp/tool_name", "/tool_name"]).as_str(),
     ) {
         ("-", "-") => first(&["/subject", "/run"]),
         (server, "-") => server.to_owned(),
@@ -235,7 +235,7 @@ fn row(record: &Value) -> Vec<String> {
         local_time(&cell(record, "/ts")),
         cell(record, "/type"),
         first(&["/principal/sub", "/actor", "/agent"]),
-        first(&["/mcp/method", "/action"]),
+        first(&["/mcp/method", "/action", "/stage"]),
         target,
         result,
         first(&["/decision/reason_codes", "/message", "/reason", "/guard"]),

@@ -14,10 +14,12 @@ pub(super) fn row(record: &Value) -> String {
     COLUMNS.map(|(_, pointer)| field(record, pointer)).join(",")
 }
 
-fn field(record: &Value, pointer: &str) -> String {
-    if matches!(record.pointer(pointer), None | Some(Value::Null)) {
+/// The first of these places (`/a|/b`) where the record says something.
+fn field(record: &Value, pointers: &str) -> String {
+    let says = |pointer: &&str| !matches!(record.pointer(pointer), None | Some(Value::Null));
+    let Some(pointer) = pointers.split('|').find(says) else {
         return String::new();
-    }
+    };
     let text = cell(record, pointer);
     // A spreadsheet would run these as formulas, and callers choose some of the texts.
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
@@ -47,14 +49,14 @@ const COLUMNS: [(&str, &str); 30] = [
     ("org_id", "/principal/org_id"),
     ("authn", "/principal/authn"),
     ("method", "/mcp/method"),
-    ("server_id", "/mcp/server_id"),
-    ("tool_name", "/mcp/tool_name"),
+    ("server_id", "/mcp/server_id|/server_id"),
+    ("tool_name", "/mcp/tool_name|/tool_name"),
     ("trust_level", "/mcp/trust_level"),
     ("risk", "/mcp/risk"),
     ("decision", "/decision/result"),
     ("policy_id", "/decision/policy_id"),
     ("reason_codes", "/decision/reason_codes"),
-    ("status", "/outcome/status"),
+    ("status", "/outcome/status|/status"),
     ("executed", "/outcome/executed"),
     ("size_bytes_in", "/request/size_bytes_in"),
     ("size_bytes_out", "/outcome/size_bytes_out"),
