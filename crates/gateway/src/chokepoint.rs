@@ -9,6 +9,7 @@ use screening::result::{
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
+use vocabulary::json::scanned::Named;
 use vocabulary::{ServerId, Trust};
 
 use crate::answer::Gateway;
@@ -108,7 +109,10 @@ impl Workshop {
 impl Case<'_> {
     /// The result of a journey.
     pub(crate) async fn screened<R: Received>(&self, journey: &Journey, raw: R) -> Result<ScreenedResult, Withheld> {
+        let raw = raw.into_raw();
         let message = match journey.facts.method.as_str() {
+            // That a task begins is no output yet, so none is missing.
+            "tools/call" if journey.session_task && begins_task(&raw) => Message::Other,
             "tools/call" | "tasks/result" => Message::ToolResult,
             "tasks/get" | "tasks/update" | "tasks/cancel" => Message::TaskState,
             "resources/read" => Message::ResourceRead,
@@ -144,6 +148,21 @@ impl Case<'_> {
             Target::Prompt { name, .. } => beside_a_call(server, Some(name), message),
             Target::Server(_) => beside_a_call(server, None, message),
         }
+    }
+}
+
+/// Whether a server with sessions says that a call becomes a task, and nothing else.
+fn begins_task(raw: &Raw) -> bool {
+    match raw {
+        Raw::Scanned(scanned) => {
+            let member = |name: &str| scanned.member(name);
+            matches!(member("task"), Named::Once([b'{', ..]))
+                && matches!(
+                    (member("content"), member("structuredContent")),
+                    (Named::Never, Named::Never)
+                )
+        }
+        Raw::Unread(_) => false,
     }
 }
 

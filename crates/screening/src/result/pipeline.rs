@@ -188,15 +188,13 @@ impl Run<'_> {
         if some { Cause::Some } else { Cause::None }
     }
 
-    /// Whether `_meta` of a result could hold a member under our name, in whatever spelling. Nobody looks for one
-    /// elsewhere.
+    /// Whether `_meta` could hold a member under our name, in whatever spelling.
     fn may_be_forged(&self, raw: &Raw) -> bool {
         let hints =
             |raw: &[u8]| memchr::memmem::find(raw, b"portreeve").is_some() || memchr::memchr(b'\\', raw).is_some();
-        match (self.origin.message, raw) {
-            (Message::Other | Message::Definitions, _) => false,
-            (_, Raw::Unread(bytes)) => hints(bytes),
-            (_, Raw::Scanned(scanned)) => {
+        match raw {
+            Raw::Unread(bytes) => hints(bytes),
+            Raw::Scanned(scanned) => {
                 let meta = match scanned.member("_meta") {
                     Named::Never => false,
                     Named::Once(meta) => hints(meta),
