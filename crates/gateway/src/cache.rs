@@ -2,10 +2,11 @@
 //! bounded space, and only as they were sanitised.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use policy::ToolEntry;
+use screening::result::Rules;
 use vocabulary::{Digest, Principal, random_hex};
 
 use crate::session::Owner;
@@ -34,16 +35,32 @@ pub(crate) struct Shelved {
     owner: Owner,
     since: Instant,
     expires: Instant,
+    /// What it was judged by.
+    rules: Weak<Rules>,
+}
+
+/// For whom a text is kept, how long, and what it was judged by.
+pub(crate) struct Terms<'a> {
+    pub(crate) who: &'a Principal,
+    pub(crate) ttl: Duration,
+    pub(crate) rules: Weak<Rules>,
+}
+
+impl Shelved {
+    /// Whether it was judged by these rules.
+    pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>) -> bool {
+        std::ptr::eq(self.rules.as_ptr(), Arc::as_ptr(rules))
+    }
 }
 
 impl Cache {
     /// Keeps a text for its principal.
-    pub(crate) fn keep(&self, key: &str, whole: String, tool: &Arc<ToolEntry>, (who, ttl): (&Principal, Duration)) {
+    pub(crate) fn keep(&self, key: &str, whole: String, tool: &Arc<ToolEntry>, terms: &Terms<'_>) {
         if key.is_empty() || whole.len() > MOST_PER_PRINCIPAL {
             return;
         }
         let now = Instant::now();
-        let owner = Owner::of(who);
+        let owner = Owner::of(terms.who);
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.retain(|_, shelved| shelved.expires > now);
         make_room(&mut shelves, MOST_PER_PRINCIPAL - whole.len(), |shelved| {
@@ -55,10 +72,20 @@ impl Cache {
             tool: tool.clone(),
             owner,
             since: now,
-            expires: now + ttl,
+            expires: now + terms.ttl,
+            rules: terms.rules.clone(),
         };
         // The key itself is not kept: who reads our memory cannot read with it.
         shelves.insert(Digest::of(key.as_bytes()), shelved);
+    }
+
+    /// A text was judged again, as a whole: from now on it is what is left of it.
+    pub(crate) fn replace(&self, key: &str, whole: Arc<str>, rules: Weak<Rules>) {
+        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shelved) = shelves.get_mut(&Digest::of(key.as_bytes())) {
+            shelved.whole = whole;
+            shelved.rules = rules;
+        }
     }
 
     /// The text of a key, for the principal it is kept for. Foreign, expired and unknown keys are alike.

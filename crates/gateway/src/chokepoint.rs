@@ -1,11 +1,14 @@
 //! Takes what a server sent through the chokepoint, and puts every decision about it on record before any of it leaves.
 
+use std::sync::Arc;
+
 use ledger::{Event, ScreeningDecision};
 use policy::{Target, ToolEntry};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
 use screening::result::{
-    Decision, FindingNote, Origin, Raw, Received, Rules, ScreenedResult, Screening, Standing, Withheld, screen,
+    Decision, FindingNote, Origin, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Standing, Withheld,
+    screen,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -14,6 +17,7 @@ use vocabulary::{ServerId, Trust};
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
+use crate::cache::Terms;
 use crate::carry::Journey;
 use crate::case::Case;
 use crate::town::Town;
@@ -43,6 +47,20 @@ impl Gateway {
         } else {
             Box::pin(self.recorded(screening, origin, asked)).await
         }
+    }
+
+    /// Screens a whole text again that was kept under other rules: nothing of it is cut or fenced yet.
+    pub(crate) async fn screen_kept(
+        &self,
+        raw: Raw,
+        origin: &Origin<'_>,
+        asked: &Asked,
+    ) -> Result<ScreenedResult, Withheld> {
+        let mut rules = Rules::clone(&self.town().screening);
+        rules.truncation = None;
+        rules.sanitisation.spotlight = Spotlight::Nothing;
+        let screening = self.workshop.run(|| screen(raw, origin, &rules)).await;
+        self.recorded(screening, origin, asked).await
     }
 
     /// Screens a page of a text that was cut before: it is not cut again.
@@ -120,11 +138,17 @@ impl Case<'_> {
             _ => Message::Other,
         };
         let origin = self.origin(journey, message);
+        // Taken before: should they change meanwhile, the text is only judged once more.
+        let rules = Arc::downgrade(&self.gateway.town().screening);
         let mut result = self.gateway.screen(raw, &origin, self.asked).await?;
         if let Target::Tool(entry) = &journey.target {
-            let until = (&*self.asked.who, self.gateway.town().limits.cache_ttl);
+            let terms = Terms {
+                who: &self.asked.who,
+                ttl: self.gateway.town().limits.cache_ttl,
+                rules,
+            };
             for kept in result.take_kept() {
-                self.gateway.cache.keep(&kept.key, kept.whole, entry, until);
+                self.gateway.cache.keep(&kept.key, kept.whole, entry, &terms);
             }
         }
         Ok(result)

@@ -86,6 +86,8 @@ impl Case<'_> {
             .limiter
             .admit_request(&self.asked.who, &shelved.tool.id.server);
         let _seat = admitted.map_err(|over| self.over_limit(&facts, &over))?;
+        let shelved = self.judged(shelved, &wanted).await;
+        let shelved = shelved.ok_or_else(|| self.no_such_text(&facts))?;
         let page = self.page_of(&shelved, &wanted);
         let screened = self.screened_page(&shelved, page.text).await;
         let reply = match screened {
@@ -129,6 +131,24 @@ impl Case<'_> {
         known.is_ok().then_some(shelved)
     }
 
+    /// The text as the rules in force now leave it. Where they changed, the whole is judged again and not page by page:
+    /// what lies on the edge of a page would be found in neither.
+    async fn judged(&self, mut shelved: Shelved, wanted: &Wanted) -> Option<Shelved> {
+        let rules = self.gateway.town().screening.clone();
+        if shelved.is_judged_by(&rules) {
+            return Some(shelved);
+        }
+        let origin = origin_of(&shelved);
+        let raw = Raw::Unread(around(&shelved.whole));
+        let screened = self.gateway.screen_kept(raw, &origin, self.asked).await.ok()?;
+        shelved.whole = text_in(&screened)?.into();
+        let judged_by = Arc::downgrade(&rules);
+        self.gateway
+            .cache
+            .replace(&wanted.key, shelved.whole.clone(), judged_by);
+        Some(shelved)
+    }
+
     fn page_of<'s>(&self, shelved: &'s Shelved, wanted: &Wanted) -> Page<'s> {
         let most = self.town.screening.truncation.map_or(usize::MAX, |cut| cut.limit_bytes);
         let mut limit = wanted.limit.unwrap_or(most);
@@ -147,18 +167,9 @@ impl Case<'_> {
         shelved: &Shelved,
         text: &str,
     ) -> Result<ScreenedResult, screening::result::Withheld> {
-        let mut result = br#"{"content":[{"type":"text","text":"#.to_vec();
-        compose::string(text, &mut result);
-        result.extend_from_slice(b"}]}");
-        let origin = Origin {
-            server: shelved.tool.id.server.as_str(),
-            name: shelved.tool.id.name.as_str(),
-            message: Message::ToolResult,
-            standing: standing(&shelved.tool),
-            declared: Declared::Nothing,
-        };
+        let origin = origin_of(shelved);
         self.gateway
-            .screen_page(Raw::Unread(result.into()), &origin, self.asked)
+            .screen_page(Raw::Unread(around(text)), &origin, self.asked)
             .await
     }
 
@@ -203,6 +214,39 @@ impl Wanted {
             offset: number("offset").unwrap_or(0),
             limit: number("limit"),
         }
+    }
+}
+
+/// A text as the result of its tool.
+fn around(text: &str) -> Bytes {
+    let mut result = br#"{"content":[{"type":"text","text":"#.to_vec();
+    compose::string(text, &mut result);
+    result.extend_from_slice(b"}]}");
+    result.into()
+}
+
+/// The text in such a result.
+fn text_in(result: &ScreenedResult) -> Option<String> {
+    let bytes = result.bytes();
+    let limits = json::Limits {
+        max_bytes: bytes.len(),
+        max_depth: 8,
+        max_string: bytes.len(),
+        max_items: 16,
+    };
+    match Value::parse(bytes, &limits).ok()?.member("content")? {
+        Value::Array(blocks) => blocks.first()?.member("text")?.as_str().map(str::to_owned),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => None,
+    }
+}
+
+fn origin_of(shelved: &Shelved) -> Origin<'_> {
+    Origin {
+        server: shelved.tool.id.server.as_str(),
+        name: shelved.tool.id.name.as_str(),
+        message: Message::ToolResult,
+        standing: standing(&shelved.tool),
+        declared: Declared::Nothing,
     }
 }
 
