@@ -13,6 +13,7 @@ use mcp::splice::Splice;
 use mcp::translate::{self, ResultKind};
 use mcp::{Content, Era, Request, compose};
 use policy::Target;
+use screening::result::walk::Message;
 use screening::result::{Said, ScreenedResult, Withheld};
 use upstream::{Dispatched, Failure, Flight};
 use vocabulary::{Digest, ReasonCode};
@@ -20,6 +21,7 @@ use vocabulary::{Digest, ReasonCode};
 use crate::asked::{Asked, Ended};
 use crate::carry::{Journey, arrived};
 use crate::case::Case;
+use crate::chokepoint::beside_a_call;
 use crate::outlet::Passing;
 use crate::parked::Parked;
 use crate::reply::{DecisionNote, Prepared};
@@ -76,6 +78,13 @@ pub(crate) enum Round {
     Again { state: Bytes, responses: Option<Bytes> },
     /// A call that waits here, and the answers to its questions.
     Parked(Box<Parked>, Vec<(String, Bytes)>),
+}
+
+/// Whether anything was taken out of a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changed {
+    No,
+    Yes,
 }
 
 const SERVERS_OWN: u8 = 0;
@@ -251,7 +260,12 @@ impl Case<'_> {
         wanted: &InputRequired,
     ) -> Result<(), Withheld> {
         for input in &wanted.requests {
-            let params = input.params.as_ref().and_then(|params| result.part(params));
+            let params = self.by_itself(journey, input.params.as_ref().and_then(|params| result.part(params)));
+            let params = match params.await? {
+                // It goes on within the whole, where nothing can be taken out any more.
+                (_, Changed::Yes) => return Err(unaskable()),
+                (params, Changed::No) => params,
+            };
             let method = input.method.as_str().to_owned();
             let server = journey.server.id();
             let allowed = self.gateway.allow_screened(self.asked, server, method, params).await;
@@ -261,6 +275,26 @@ impl Case<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The params of a question within a result are a message of their own, whose `_meta` is at the top.
+    async fn by_itself(
+        &self,
+        journey: &Journey,
+        params: Option<ScreenedResult>,
+    ) -> Result<(Option<ScreenedResult>, Changed), Withheld> {
+        let Some(params) = params else {
+            return Ok((None, Changed::No));
+        };
+        let before = params.bytes().clone();
+        let origin = beside_a_call(journey.server.id(), None, Message::Other);
+        let params = self.gateway.screen(params, &origin, self.asked).await?;
+        let changed = if *params.bytes() == before {
+            Changed::No
+        } else {
+            Changed::Yes
+        };
+        Ok((Some(params), changed))
     }
 
     /// A modern server asks, a client with a session answers: round after round on one stream.
@@ -324,7 +358,8 @@ impl Case<'_> {
         let session: &Arc<_> = session.ok_or_else(unaskable)?;
         let mut open: Vec<(&str, Posed, _)> = Vec::new();
         for input in &wanted.requests {
-            let params = input.params.as_ref().and_then(|params| result.part(params));
+            let params = self.by_itself(journey, input.params.as_ref().and_then(|params| result.part(params)));
+            let (params, _) = params.await?;
             let method = input.method.as_str().to_owned();
             let allowed = self
                 .gateway
