@@ -33,6 +33,8 @@ pub enum Turn {
     Error(u16, String),
     /// Answers with a status and bytes of no meaning.
     Status(u16),
+    /// Answers with a status and this body.
+    Body(u16, String),
     /// A stream of events.
     Stream(Vec<Beat>),
     /// Nothing, ever.

@@ -145,18 +145,25 @@ pub struct Home {
 impl Home {
     /// Writes configuration and policies as the set-up has them now.
     pub fn write(&self) {
+        // Policies come last: who sees new ones in force knows that the rest is in force too.
+        self.write_config(&toml::to_string(&self.setup.table).unwrap());
         let policies = self.path("policies");
         std::fs::create_dir_all(&policies).unwrap();
         match &self.setup.policy {
-            Some(text) => std::fs::write(policies.join("main.cedar"), text).unwrap(),
+            Some(text) => {
+                let aside = policies.join("main.cedar.new");
+                std::fs::write(&aside, text).unwrap();
+                std::fs::rename(aside, policies.join("main.cedar")).unwrap();
+            }
             None => drop(std::fs::remove_file(policies.join("main.cedar"))),
         }
-        self.write_config(&toml::to_string(&self.setup.table).unwrap());
     }
 
-    /// Writes this text as the configuration.
+    /// Writes this text as the configuration, at once: a running gateway reads it whenever it changes.
     pub fn write_config(&self, text: &str) {
-        std::fs::write(self.config(), text).unwrap();
+        let aside = self.path("portreeve.toml.new");
+        std::fs::write(&aside, text).unwrap();
+        std::fs::rename(aside, self.config()).unwrap();
     }
 
     /// Changes the set-up and writes it down.

@@ -19,6 +19,7 @@ pub(super) async fn perform(wire: &mut Wire, shared: &Shared, seen: &Seen, react
         Reaction::Turn(Turn::Result(result)) => wire.send(&http(200, "", &rpc(&id, "result", &result))).await,
         Reaction::Turn(Turn::Error(status, error)) => wire.send(&http(status, "", &rpc(&id, "error", &error))).await,
         Reaction::Turn(Turn::Status(status)) => wire.send(&http(status, "", "something happened")).await,
+        Reaction::Turn(Turn::Body(status, body)) => wire.send(&http(status, "", &body)).await,
         Reaction::Turn(Turn::Silence) => {
             wire.rest().await;
             shared.script().hung_up.push(label_of(&message));
