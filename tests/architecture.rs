@@ -3,4 +3,4 @@
 mod commits;
 mod rooms;
 mod rows;
-mod sources;
+pub mod sources;

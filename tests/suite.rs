@@ -5,6 +5,8 @@ mod adversarial;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod chokepoint;
+#[cfg(test)]
 mod end_to_end;
 #[cfg(test)]
 mod peers;
