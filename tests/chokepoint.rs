@@ -3,8 +3,14 @@
 mod asides;
 mod enumerated;
 mod errands;
+mod guarded;
 mod lists;
+mod many;
+mod modes;
 mod questions;
+mod recorded;
+mod reloaded;
 mod results;
 mod scene;
+mod structured;
 mod tasks;

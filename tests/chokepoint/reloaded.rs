@@ -1,0 +1,212 @@
+//! Every setting takes effect on the next answer of a session that is already open, and what was declared is enforced
+//! after a restart without asking anybody again.
+
+use serde_json::{Value, json};
+
+use super::scene::{
+    CONFORMING, SANITISED, SCHEMA, TOKEN, VIOLATION, counted, declaring, harbour, is_verbatim, is_withheld, marked,
+    reconfigure, text_of, texts,
+};
+use crate::support::{Act, Agent, Harbour, Server, Setup, Speaks, Town, Turn, tool};
+
+/// A call whose outcome depends on one setting: the tool, its result, and the settings that change the outcome.
+type Step = (&'static str, String, Value, &'static str);
+
+async fn live() -> (Harbour, Agent) {
+    let tools = [
+        declaring("work", &counted()),
+        declaring("broken", &json!({"type": "whatever"})),
+        tool("odd"),
+        tool("even"),
+    ];
+    let harbour = harbour(Speaks::Legacy, &tools, |setup| {
+        setup.set("servers.peer.trust", "community").policy(&marked(0))
+    })
+    .await;
+    let agent = harbour.agent("ann").await;
+    (harbour, agent)
+}
+
+fn structured(raw: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":"t"}}],"structuredContent":{raw}}}"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_key_of_validation_is_reloaded_for_a_live_session() {
+    // R019, R038
+    // Attack 21
+    let (mut harbour, agent) = live().await;
+    let long = structured(&format!(r#"{{"n":1{}}}"#, " ".repeat(100)));
+    let deep = structured(r#"{"n":1}"#);
+    let steps: [Step; 7] = [
+        ("work", VIOLATION.to_owned(), json!({"mode": "strict"}), SCHEMA),
+        ("work", VIOLATION.to_owned(), json!({"mode": "off"}), ""),
+        ("work", long, json!({"mode": "strict", "max_bytes": 50}), SCHEMA),
+        ("work", deep, json!({"mode": "strict", "max_depth": 1}), SCHEMA),
+        (
+            "work",
+            texts(&["t"]),
+            json!({"mode": "strict", "missing_structured_content": "block"}),
+            SCHEMA,
+        ),
+        (
+            "broken",
+            structured("1"),
+            json!({"mode": "strict", "uncompilable_schema": "block"}),
+            SCHEMA,
+        ),
+        ("broken", structured("1"), json!({"mode": "strict"}), ""),
+    ];
+    for (epoch, (tool, result, settings, told)) in steps.into_iter().enumerate() {
+        harbour.peer.always(tool, Turn::Result(result.clone()));
+        let before = agent.call(tool, json!({})).await;
+        let stood = is_verbatim(&before, &result);
+        reconfigure(&mut harbour.gateway, &agent, epoch + 1, |setup| {
+            setup.set("output_validation", &settings)
+        })
+        .await;
+        let after = agent.call(tool, json!({})).await;
+        match told {
+            "" => assert!(!stood && is_verbatim(&after, &result), "{settings}: {}", after.text()),
+            told => {
+                assert!(stood || epoch > 1, "{settings}: {}", before.text());
+                is_withheld(&settings.to_string(), &after.last(), told);
+            }
+        }
+    }
+    harbour.peer.always("work", Turn::Result(CONFORMING.to_owned()));
+    assert!(
+        is_verbatim(&agent.call("work", json!({})).await, CONFORMING),
+        "the twin"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_key_of_sanitising_is_reloaded_for_a_live_session() {
+    // R081, R083, R086, R087
+    // Attack 21
+    let (mut harbour, agent) = live().await;
+    let text = format!("{TOKEN} and \u{200b}more\u{1b}[0m");
+    harbour.peer.always("odd", Turn::Result(texts(&[&text])));
+    harbour.peer.always("even", Turn::Result(texts(&[&text])));
+    let name = |epoch: usize| if epoch.is_multiple_of(2) { "even" } else { "odd" };
+    assert_eq!(text_of(&agent.call("even", json!({})).await, 0), text);
+    let fence = |epoch: usize, text: &str| format!("«untrusted:peer/{0}»\n{text}\n«/untrusted:peer/{0}»", name(epoch));
+    let masked = "[REDACTED:api_token] and \u{200b}more\u{1b}[0m".to_owned();
+    let steps = [
+        (json!({"response_action": "redact"}), masked.clone()),
+        (json!({"spotlight_untrusted": true}), fence(2, &text)),
+        (json!({"strip_control_chars": true}), format!("{TOKEN} and more")),
+        (
+            json!({"strip_control_chars": true, "strip_classes": ["ansi"]}),
+            format!("{TOKEN} and \u{200b}more"),
+        ),
+        (json!({"response_action": "redact", "max_redactions": 0}), String::new()),
+        (json!({"response_action": "block"}), String::new()),
+        (json!({}), text.clone()),
+        (
+            json!({"response_action": "redact", "spotlight_untrusted": true}),
+            fence(8, &masked),
+        ),
+    ];
+    for (place, (settings, wanted)) in steps.into_iter().enumerate() {
+        let epoch = place + 1;
+        reconfigure(&mut harbour.gateway, &agent, epoch, |setup| {
+            setup.set("output_sanitisation", &settings)
+        })
+        .await;
+        let answer = agent.call(name(epoch), json!({})).await;
+        match wanted.is_empty() {
+            true => is_withheld(&settings.to_string(), &answer.last(), SANITISED),
+            false => assert_eq!(text_of(&answer, 0), wanted, "{settings}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_while_a_call_was_under_way_holds_for_its_answer() {
+    // Attack 21
+    let (mut harbour, agent) = live().await;
+    let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
+    let beats = vec![
+        crate::support::Beat::Until(std::sync::Arc::clone(&go_on)),
+        crate::support::Beat::result(VIOLATION),
+    ];
+    harbour.peer.always("work", Turn::Stream(beats));
+    let calling = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.call("work", json!({})).await }
+    });
+    crate::support::eventually("the call is under way", 10, async || {
+        harbour.peer.asked("tools/call").len() == 1
+    })
+    .await;
+    reconfigure(&mut harbour.gateway, &agent, 1, |setup| {
+        setup.set("output_validation.mode", "strict")
+    })
+    .await;
+    go_on.notify_one();
+    is_withheld("under way", &calling.await.unwrap().last(), SCHEMA);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_is_enforced_after_a_restart_while_the_list_of_its_server_fails() {
+    // R032, R045
+    let town = Town::offering(&[declaring("work", &counted()), tool("plain")], |setup: Setup| {
+        setup.set("output_validation.mode", "strict")
+    })
+    .await;
+    for name in ["work", "plain"] {
+        town.files.on(name, Act::Answer(VIOLATION.to_owned()));
+    }
+    let agent = town.agent("ann").await;
+    agent.names().await;
+    let lists = |files: &Server| files.seen().iter().filter(|seen| seen.method() == "tools/list").count();
+    let asked = lists(&town.files);
+    for _ in 0..20 {
+        is_withheld("before", &agent.call("work", json!({})).await.last(), SCHEMA);
+        assert!(is_verbatim(&agent.call("plain", json!({})).await, VIOLATION));
+    }
+    assert_eq!(lists(&town.files), asked, "no call asks for a list");
+    town.files.offer_raw(vec!["this is no JSON".to_owned()]);
+    let town = town.restarted().await;
+    let agent = town.agent("ann").await;
+    is_withheld("after", &agent.call("work", json!({})).await.last(), SCHEMA);
+    assert!(
+        is_verbatim(&agent.call("plain", json!({})).await, VIOLATION),
+        "its twin declared nothing"
+    );
+    town.files.on("work", Act::Answer(CONFORMING.to_owned()));
+    assert!(is_verbatim(&agent.call("work", json!({})).await, CONFORMING));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_changes_withdraws_its_tool_and_is_enforced_once_approved() {
+    // R063
+    // Attack 37
+    let town = Town::offering(&[declaring("work", &counted()), tool("plain")], |setup: Setup| {
+        setup.set("output_validation.mode", "strict")
+    })
+    .await;
+    let agent = town.agent("ann").await;
+    assert_eq!(agent.names().await, ["plain", "work"]);
+    town.files.on("work", Act::Answer(VIOLATION.to_owned()));
+    // Swapped between list and call: nobody asked again, so what was pinned counts.
+    town.files
+        .offer(&[declaring("work", &json!({"type": "object"})), tool("plain")]);
+    is_withheld("swapped", &agent.call("work", json!({})).await.last(), SCHEMA);
+    let town = town.restarted().await;
+    let agent = town.agent("ann").await;
+    assert_eq!(agent.names().await, ["plain"], "withdrawn");
+    assert_eq!(agent.call("work", json!({})).await.error_code(), -32602);
+    town.gateway.home.cli(&["tool", "approve", "files/work"]).success();
+    assert!(
+        is_verbatim(&agent.call("work", json!({})).await, VIOLATION),
+        "the new schema lets it pass"
+    );
+    town.files.on(
+        "work",
+        Act::Answer(r#"{"content":[],"structuredContent":["VIOLATION"]}"#.to_owned()),
+    );
+    is_withheld("approved", &agent.call("work", json!({})).await.last(), SCHEMA);
+}
