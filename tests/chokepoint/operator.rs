@@ -1,0 +1,92 @@
+//! What an operator is left with: sanitised records and logs, and nothing of a secret anywhere.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::scene::{KEY_ID, TOKEN, VIOLATION, contained, counted, declaring, harbour, hostile, leak, texts};
+use crate::support::{Beat, Setup, Speaks, Turn, tool};
+
+fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+/// Every file of a gateway's home, logs included, without these words.
+fn hold_nothing(home: &Path, words: &[&str]) {
+    let mut files = Vec::new();
+    files_below(home, &mut files);
+    assert!(
+        files.iter().any(|file| file.ends_with("stderr.log")) && files.len() > 5,
+        "{files:?}"
+    );
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        for word in words {
+            let holds = bytes.windows(word.len()).any(|window| window == word.as_bytes());
+            assert!(!holds, "{word:?} is in {}", file.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_came_by_any_way_is_in_no_file_and_no_log_at_any_level() {
+    // R091
+    // Attack 25
+    // Attack 26
+    for server in [Speaks::Legacy, Speaks::Modern] {
+        let set = |setup: Setup| {
+            contained(setup)
+                .set("response.limit_bytes", 200)
+                .variable("PORTREEVE_LOG", "trace")
+        };
+        let tools = [
+            tool("leak"),
+            tool("fails"),
+            tool("chatty"),
+            tool("names"),
+            tool("long"),
+            declaring("violate", &counted()),
+        ];
+        let harbour = harbour(server, &tools, set).await;
+        let error = format!(r#"{{"code":-32055,"message":"{}","data":"{KEY_ID}"}}"#, hostile());
+        harbour.peer.always("leak", Turn::Result(leak()));
+        harbour.peer.always("fails", Turn::Error(200, error));
+        let log = Beat::notify("notifications/message", &json!({"level": "error", "data": TOKEN}));
+        harbour
+            .peer
+            .always("chatty", Turn::Stream(vec![log, Beat::result(&leak())]));
+        harbour.peer.always(
+            "names",
+            Turn::Result(format!(r#"{{"content":[],"structuredContent":{{"{KEY_ID}":1}}}}"#)),
+        );
+        harbour.peer.always(
+            "long",
+            Turn::Result(texts(&[&format!("{} {TOKEN} {}", "w".repeat(180), "w".repeat(180))])),
+        );
+        harbour
+            .peer
+            .always("violate", Turn::Result(VIOLATION.replace("VIOLATION", TOKEN)));
+        let (agent, modern) = (harbour.agent("ann").await, harbour.modern("ann"));
+        for name in ["leak", "fails", "chatty", "names", "long", "violate"] {
+            for answer in [agent.call(name, json!({})).await, modern.call(name, json!({})).await] {
+                assert!(
+                    !answer.text().contains(KEY_ID) && !answer.text().contains(TOKEN),
+                    "{name}: {}",
+                    answer.text()
+                );
+            }
+        }
+        let (head, tail) = TOKEN.split_at(17);
+        let words = [TOKEN, KEY_ID, head, tail, "before "];
+        hold_nothing(&harbour.gateway.home.path(""), &words);
+        let home = harbour.gateway.stop().await;
+        hold_nothing(&home.path(""), &words);
+    }
+}
