@@ -40,8 +40,8 @@ impl Gateway {
         if screening.decisions().is_empty() {
             let released = screening.release::<()>(&[]);
             if let Some(result) = released.as_ref().ok().filter(|result| result.fences() > 0) {
-                let (server, fences) = (origin.server, result.fences());
-                tracing::debug!(server, fences, "untrusted text was fenced");
+                let (server, name) = (origin.server, mcp::method::recordable(origin.name));
+                tracing::debug!(server, name, texts = result.fences(), "untrusted text was fenced");
             }
             released
         } else {
