@@ -23,3 +23,4 @@ mod stripped;
 mod structured;
 mod tasks;
 mod trusted;
+mod unusable;

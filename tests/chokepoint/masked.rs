@@ -209,6 +209,9 @@ async fn a_secret_in_structured_output_is_masked_in_its_literal_alone_and_judged
     ];
     let town = town(&tools, "redact").await;
     let agent = town.agent("ann").await;
+    agent.names().await;
+    // A definition that holds a secret waits for a person.
+    town.gateway.home.cli(&["tool", "approve", "files/listed"]).success();
     let structured = |s: &str| format!(r#"{{ "n":1.0 ,"s":"\u0061 {s} é","z":[ 1e2 ]}}"#);
     let result = |s: &str, text: &str| {
         format!(

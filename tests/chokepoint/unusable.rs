@@ -1,0 +1,132 @@
+//! Output schemas that cannot be used, definitions that a person is to look at, and secrets on their way out.
+
+use serde_json::{Value, json};
+
+use super::scene::{SCHEMA, TOKEN, decisions, declaring, is_verbatim, is_withheld};
+use crate::support::setup::Home;
+use crate::support::{Act, Setup, Town, tool};
+
+const STRUCTURED: &str = r#"{"content":[],"structuredContent":{"n":"anything"}}"#;
+
+/// Schemas that nobody can use, each for a reason of its own.
+fn broken() -> [Value; 5] {
+    let mut doubling = serde_json::Map::new();
+    for link in 0..26 {
+        let next = json!({"$ref": format!("#/$defs/d{}", link + 1)});
+        doubling.insert(format!("d{link}"), json!({"allOf": [next, next]}));
+    }
+    doubling.insert("d26".to_owned(), json!({"type": "integer"}));
+    [
+        json!({"type": 7}),
+        json!({"$schema": "https://example.com/no-such-dialect", "type": "object"}),
+        json!({"$ref": "http://127.0.0.1:9/schema.json"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"$defs": doubling, "$ref": "#/$defs/d0"}),
+    ]
+}
+
+fn warnings(home: &Home) -> Vec<(Value, Value)> {
+    let all = decisions(home, &["--status", "warning"]);
+    let about = |record: &Value| (record["tool_name"].clone(), record["keyword"].clone());
+    all.iter().map(about).collect()
+}
+
+fn tools(home: &Home, options: &[&str]) -> Vec<Value> {
+    let command = [&["tool", "list", "--json"], options].concat();
+    let listed = home.cli(&command).success();
+    listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn output_of(home: &Home, tool: &str) -> Value {
+    let found = tools(home, &[]).into_iter().find(|shown| shown["name"] == tool);
+    found.unwrap_or_default()["output_schema"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_cannot_be_used_warns_once_and_stops_nothing() {
+    // R029, R041
+    let tools: Vec<Value> = broken()
+        .iter()
+        .enumerate()
+        .map(|(index, schema)| declaring(&format!("broken{index}"), schema))
+        .collect();
+    let mut offered = tools.clone();
+    offered.push(declaring("vacuous", &json!({})));
+    offered.push(declaring("honest", &json!({"type": "object"})));
+    let town = Town::offering(&offered, |setup: Setup| setup.set("servers.files.trust", "verified")).await;
+    let agent = town.agent("ann").await;
+    for index in 0..tools.len() {
+        let name = format!("broken{index}");
+        town.files.on(&name, Act::Answer(STRUCTURED.to_owned()));
+        for _ in 0..4 {
+            assert!(is_verbatim(&agent.call(&name, json!({})).await, STRUCTURED), "{name}");
+        }
+        assert_eq!(output_of(&town.gateway.home, &name), "unusable", "{name}");
+    }
+    assert_eq!(output_of(&town.gateway.home, "vacuous"), "vacuous");
+    assert_eq!(output_of(&town.gateway.home, "honest"), "enforced");
+    let expected: Vec<(Value, Value)> = (0..tools.len())
+        .map(|index| (json!(format!("broken{index}")), json!("uncompilable_schema")))
+        .collect();
+    let mut warned = warnings(&town.gateway.home);
+    warned.sort_by_key(|(name, _)| name.to_string());
+    assert_eq!(warned, expected, "one for each tool");
+    let town = town
+        .restarted_with(|setup| {
+            setup
+                .set("output_validation.mode", "strict")
+                .set("output_validation.uncompilable_schema", "block")
+        })
+        .await;
+    let agent = town.agent("ann").await;
+    is_withheld("blocked", &agent.call("broken0", json!({})).await.last(), SCHEMA);
+    assert_eq!(warnings(&town.gateway.home).len(), tools.len(), "a restart adds none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_with_what_nobody_sees_waits_for_a_person() {
+    let mut hidden = tool("hidden");
+    hidden["description"] = json!("adds numbers\u{e0069}\u{e0067}");
+    let town = Town::offering(&[hidden, tool("plain")], |setup: Setup| {
+        setup.set("servers.files.trust", "verified")
+    })
+    .await;
+    let agent = town.agent("ann").await;
+    assert_eq!(agent.names().await, ["plain"]);
+    let home = &town.gateway.home;
+    assert_eq!(tools(home, &["--quarantined"])[0]["cause"], "doubtful");
+    home.cli(&["tool", "approve", "files/hidden"]).success();
+    assert_eq!(agent.names().await, ["hidden", "plain"], "a person looked at it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_in_arguments_are_recorded_or_refused_as_the_operator_says() {
+    for (mode, runs) in [("off", true), ("warn", true), ("block", false)] {
+        let town = Town::with(&["work"], |setup: Setup| setup.set("detection.arguments", mode)).await;
+        let agent = town.agent("ann").await;
+        let clean = agent.call("work", json!({"path": "notes.txt"})).await;
+        let answer = agent.call("work", json!({"path": TOKEN})).await;
+        let home = &town.gateway.home;
+        assert_eq!(
+            answer.last()["result"]["isError"] != json!(true),
+            runs,
+            "{mode}: {}",
+            answer.text()
+        );
+        assert!(!clean.text().contains("DENY"), "{mode}");
+        let told: Vec<Value> = decisions(home, &[])
+            .iter()
+            .map(|record| record["status"].clone())
+            .collect();
+        match mode {
+            "off" => assert_eq!(told, Vec::<Value>::new()),
+            "warn" => assert_eq!(told, ["warning"]),
+            _ => {
+                assert_eq!(told, ["blocked"]);
+                assert_eq!(answer.reason_codes(), ["DENY_SECRET_IN_ARGUMENTS"]);
+            }
+        }
+        assert!(!format!("{:?}", decisions(home, &[])).contains(TOKEN), "{mode}");
+        assert!(!answer.text().contains(TOKEN), "{mode}");
+    }
+}
