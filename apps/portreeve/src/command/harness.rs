@@ -9,6 +9,8 @@ mod setting;
 mod signals;
 mod words;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -206,10 +208,22 @@ fn read_inputs(inputs: &[(String, PathBuf)], harness: &Harness) -> Result<InputF
                 "--input {name}: the name is taken; an agent's output or another input has it"
             ));
         }
-        let bytes = std::fs::read(path).map_err(|error| format!("--input {name}: the file cannot be read: {error}"))?;
+        let bytes = read_input(path).map_err(|error| format!("--input {name}: the file cannot be read: {error}"))?;
         files.push((name.clone(), bytes));
     }
     Ok(Arc::new(files))
+}
+
+/// The largest input, in bytes. A pipe or a device may have no end.
+const LARGEST_INPUT: u64 = 256 << 20;
+
+fn read_input(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = File::open(path)?.take(LARGEST_INPUT + 1).read_to_end(&mut bytes)?;
+    match length as u64 > LARGEST_INPUT {
+        true => Err(io::Error::other("it is larger than 256 MiB")),
+        false => Ok(bytes),
+    }
 }
 
 /// The code of a run that could not be carried out.
