@@ -136,6 +136,25 @@ fn a_partial_input_must_be_written_out_and_is_a_marker_without_data() {
 
 // R230
 #[test]
+fn whoever_fails_does_not_choose_the_answer_of_a_condition() {
+    let with = |second: &str| {
+        Workshop::new()
+            .agent("first", &writes("{}"), "")
+            .agent("second", &writes(GOOD), "")
+            .agent("third", &writes(GOOD), "")
+            .toml(&format!(
+                "[pipelines.p]\nstages = [{{ agent = \"first\" }}, {{ agent = \"second\", needs = [\"first\"], allow_partial = [\"first\"] }}{second}]\n"
+            ))
+            .ready()
+    };
+    assert_eq!(with("").run(&["pipeline", "p"]).code, 0, "bearable by itself");
+    let asks = ", { agent = \"third\", when = { from = \"first\", pointer = \"/verdict\", equals = \"block\" } }";
+    let outcome = with(asks).run(&["pipeline", "p"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (20, ""), "{outcome:?}");
+}
+
+// R230
+#[test]
 fn conditions_read_validated_output_and_a_missing_pointer_is_false() {
     let with = |pointer: &str, value: &str, second: &str| {
         Workshop::new()

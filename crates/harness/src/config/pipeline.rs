@@ -93,9 +93,14 @@ impl Pipeline {
         self.stages.iter().flat_map(|stage| &stage.agents)
     }
 
-    /// Whether the failure of `agent` is written out as bearable: somebody needs it, and all who do allow that.
+    /// Whether the failure of `agent` is written out as bearable: somebody needs it, and all who do allow that. Never
+    /// where a condition asks it: whoever fails could choose the answer by failing.
     #[must_use]
     pub fn bears_failure_of(&self, agent: &AgentName) -> bool {
+        let asks = |stage: &Stage| stage.when.as_ref().is_some_and(|when| when.from == *agent);
+        if self.stages.iter().any(asks) {
+            return false;
+        }
         let mut needed = self
             .stages
             .iter()
