@@ -10,6 +10,7 @@ mod escape;
 mod hidden;
 mod keywords;
 mod pack;
+mod quick;
 mod rule;
 mod sample;
 mod scan;

@@ -37,7 +37,7 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
             readable((decoded, 0), budget, |stretch| give(run.clone(), stretch))
         });
     });
-    percent_runs(text, |run| {
+    percent_runs(text, LONGEST, |run| {
         let Some(bytes) = text.get(run.clone()) else { return };
         if budget.scanned > 0 {
             // The name of a parameter stands before its value, and rules may need it.
@@ -50,29 +50,56 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
     });
 }
 
+/// Gives the start of each run that [`each`] could find something in, also if the text is not decoded yet and the
+/// letter of an escape (`\n`) stands before a run like a part of it.
+pub(super) fn hints(text: &[u8], mut give: impl FnMut(usize)) {
+    runs(text, UNPADDED, |byte| is_base64(*byte), |start| {
+        let end = base64_end(text, start);
+        let run = text.get(start..end).unwrap_or_default();
+        let goes_on = run.len() >= WRAPPED && text.get(end) == Some(&b'\\');
+        if (SHORTEST..=LONGEST + 1).contains(&run.len()) && (goes_on || may_be_readable(run)) {
+            give(start);
+        }
+        end
+    });
+    percent_runs(text, LONGEST + 1, |run| give(run.start));
+}
+
+fn may_be_readable(run: &[u8]) -> bool {
+    let mut pairs = false;
+    hex_runs(run, |digits| pairs |= has_printable_pairs(digits));
+    pairs || printable_ways(run, run.len().saturating_sub(1)) != 0
+}
+
 /// Tries every way to read a run: a word before it may have shifted where four characters begin. Most runs are names
 /// and hashes; whether anything printable can come out is seen without decoding.
 fn decode_run(run: &[u8], mut give: impl FnMut(&[u8])) {
-    let ways = printable_ways(run);
+    let ways = printable_ways(run, run.len());
     for skip in (0..4).filter(|skip| ways >> skip & 1 == 1) {
         give(&base64(run.iter().copied().filter(|byte| is_base64(*byte)).skip(skip)));
     }
+    hex_runs(run, |digits| {
+        if has_printable_pairs(digits) {
+            give(&hex(digits));
+        }
+    });
+}
+
+/// Gives each run of hex digits, from its first digit and from its second.
+fn hex_runs(run: &[u8], mut give: impl FnMut(&[u8])) {
     runs(run, SHORTEST, u8::is_ascii_hexdigit, |start| {
         let digits = run.get(start..).unwrap_or_default();
         let length = digits.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         for shift in [0, 1] {
-            let digits = digits.get(shift..length).unwrap_or_default();
-            if has_printable_pairs(digits) {
-                give(&hex(digits));
-            }
+            give(digits.get(shift..length).unwrap_or_default());
         }
         start + length
     });
 }
 
 /// In which of the four ways to cut a run into fours enough of them in a row can be printable: bit `n` for fours that
-/// begin at character `n`.
-fn printable_ways(run: &[u8]) -> u8 {
+/// begin at character `n`. `length` says whether the run counts as a long one.
+fn printable_ways(run: &[u8], length: usize) -> u8 {
     let [first, second, third, fourth] = &FITS;
     let fits = |table: &[u8; 256], sign: u8| table.get(usize::from(sign)).copied().unwrap_or(0);
     let (mut ways, mut count) = (0, 0);
@@ -84,7 +111,7 @@ fn printable_ways(run: &[u8]) -> u8 {
             past = past << 4 | u32::from(ways);
             // In a long run three readable fours happen by chance.
             let row = past & past >> 4 & past >> 8;
-            here |= if run.len() > LONG {
+            here |= if length > LONG {
                 row & past >> 12 & past >> 16
             } else {
                 row
@@ -171,7 +198,7 @@ fn base64_end(text: &[u8], start: usize) -> usize {
 }
 
 /// Runs of characters that need no escape in a URL, with at least one escape among them.
-fn percent_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
+fn percent_runs(text: &[u8], longest: usize, mut give: impl FnMut(Range<usize>)) {
     let mut done = 0;
     for at in memchr::memchr_iter(b'%', text) {
         let escape = text
@@ -184,7 +211,7 @@ fn percent_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
         let start = at - before.iter().rev().take_while(|byte| is_unreserved(**byte)).count();
         let rest = text.get(at..).unwrap_or_default();
         done = at + rest.iter().take_while(|byte| is_unreserved(**byte)).count();
-        if (SHORTEST..=LONGEST).contains(&(done - start)) {
+        if (SHORTEST..=longest).contains(&(done - start)) {
             give(start..done);
         }
     }

@@ -11,6 +11,7 @@ pub(super) struct Keywords {
     start: StateID,
     rules: Vec<Vec<usize>>,
     longest: usize,
+    within_lines: bool,
 }
 
 /// A keyword in a text.
@@ -35,12 +36,19 @@ impl Keywords {
         let start = automaton
             .start_state(Anchored::No)
             .map_err(|error| format!("the keywords cannot be compiled: {error}"))?;
+        let odd = |byte: u8| matches!(byte, b'"' | b'\n' | b'\r' | b'\t');
         Ok(Self {
+            within_lines: !keywords.iter().any(|(word, _)| word.bytes().any(odd)),
             longest: keywords.iter().map(|(word, _)| word.len()).max().unwrap_or_default(),
             rules: keywords.into_iter().map(|(_, rules)| rules).collect(),
             automaton,
             start,
         })
+    }
+
+    /// Whether no keyword holds a quote, a tab or the end of a line.
+    pub(super) fn are_within_lines(&self) -> bool {
+        self.within_lines
     }
 
     /// The rules that a hit wakes.

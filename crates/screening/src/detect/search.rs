@@ -4,12 +4,27 @@ use std::ops::Range;
 
 use super::encoded::{self, Budget};
 use super::hidden::needs_view;
+use super::quick::suspects;
 use super::scan::{Scan, Scope, Windows};
 use super::view::{Hidden, View};
 use super::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, check};
 
 /// Finds everything in `pieces`.
 pub(super) fn run(detector: &Detector, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
+    let suspects = suspects(detector, pieces);
+    if suspects.is_empty() {
+        return Vec::new();
+    }
+    closely(detector, pieces, excuse, |index| suspects.binary_search(&index).is_ok())
+}
+
+/// Looks closely at the pieces that are suspected.
+pub(super) fn closely(
+    detector: &Detector,
+    pieces: &[Piece<'_>],
+    excuse: &Excuse<'_>,
+    suspected: impl Fn(usize) -> bool,
+) -> Vec<Finding> {
     let mut search = Search {
         detector,
         pieces,
@@ -20,13 +35,16 @@ pub(super) fn run(detector: &Detector, pieces: &[Piece<'_>], excuse: &Excuse<'_>
     };
     let mut start = 0;
     for group in pieces.chunk_by(|_, next| next.joins == Joins::Previous) {
-        for (offset, piece) in group.iter().enumerate() {
-            search.alone(start + offset, piece);
+        let end = start + group.len();
+        for (index, piece) in (start..end).zip(group) {
+            if suspected(index) {
+                search.alone(index, piece);
+            }
         }
-        if group.len() > 1 {
-            search.joined(start, group);
+        if group.len() > 1 && (start..end).any(&suspected) {
+            search.together(start, group, "");
         }
-        start += group.len();
+        start = end;
     }
     told_once(search.findings)
 }
@@ -55,40 +73,24 @@ impl Search<'_> {
         if context.is_none() && !needs_view(piece.raw) {
             return self.scan(&View::plain(index, piece.raw));
         }
-        let build = |hidden| {
-            let mut view = context.map_or_else(View::default, |name| View::after(format!("\"{name}\": \"")));
-            view.append(index, piece.raw, hidden);
-            view
-        };
-        let view = build(Hidden::Removed);
-        self.scan(&view);
-        if view.had_hidden() {
-            self.scan(&build(Hidden::Separates));
-        }
+        let context = context.map_or_else(String::new, |name| format!("\"{name}\": \""));
+        self.together(index, std::slice::from_ref(piece), &context);
     }
 
-    fn joined(&mut self, start: usize, group: &[Piece<'_>]) {
-        let build = |hidden| {
-            let mut view = View::default();
-            for (offset, piece) in group.iter().enumerate() {
-                view.append(start + offset, piece.raw, hidden);
-            }
-            view
-        };
-        let view = build(Hidden::Removed);
+    /// Scans pieces as one text behind a context, as it is read with and without what is hidden in it.
+    fn together(&mut self, start: usize, pieces: &[Piece<'_>], context: &str) {
+        let view = View::decoded(context, pieces, start, Hidden::Removed);
         self.scan(&view);
         if view.had_hidden() {
-            self.scan(&build(Hidden::Separates));
+            self.scan(&View::decoded(context, pieces, start, Hidden::Separates));
         }
     }
 
     /// A bare number is a card only where its name says so: ids and amounts pass Luhn often enough.
     fn number(&mut self, index: usize, piece: &Piece<'_>) {
-        let is_cards = piece.name.is_some_and(names_a_card);
-        if is_cards && piece.raw.iter().all(u8::is_ascii_digit) && check::is_card(piece.raw) {
-            let mut view = View::after("\"card\": ".to_owned());
-            view.append(index, piece.raw, Hidden::Removed);
-            self.scan(&view);
+        let is_number = check::is_card(piece.raw) && piece.raw.iter().all(u8::is_ascii_digit);
+        if is_number && piece.name.is_some_and(names_a_card) {
+            self.together(index, std::slice::from_ref(piece), "\"card\": ");
         }
     }
 
@@ -118,8 +120,12 @@ impl Search<'_> {
                 }
             });
         });
+        if seen.is_empty() {
+            return;
+        }
+        let places = view.places();
         for (rule, range) in seen {
-            self.tell(rule, view.parts(range));
+            self.tell(rule, places.parts(range));
         }
     }
 

@@ -6,6 +6,7 @@ mod ordinary;
 mod packs;
 mod places;
 mod properties;
+mod quick;
 mod speed;
 
 use std::collections::BTreeMap;

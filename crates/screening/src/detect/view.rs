@@ -3,26 +3,31 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::Piece;
 use super::escape::{Sign, character, sign};
 use super::hidden::{is_hidden, plain_length, sequence_end};
 
-/// A text to scan with the places its bytes come from.
-#[derive(Default, Debug)]
+/// A text to scan. Where its bytes come from is worked out only if something is found in it.
+#[derive(Debug)]
 pub(super) struct View<'a> {
     text: Cow<'a, [u8]>,
-    /// In the order of the text; what no segment covers was added for context and lies nowhere.
-    segments: Vec<Segment>,
+    source: Source<'a>,
     hidden: Seen,
 }
 
-/// Bytes of the text that come from bytes of one piece: one to one if the lengths are equal, else together.
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    at: usize,
-    length: usize,
-    piece: usize,
-    from: usize,
-    raw_length: usize,
+#[derive(Debug)]
+enum Source<'a> {
+    /// The text is the raw content of this piece.
+    Plain(usize),
+    /// It was decoded.
+    Decoded {
+        /// Bytes at its start that lie nowhere in the document.
+        context: usize,
+        pieces: &'a [Piece<'a>],
+        /// The index of the first piece.
+        start: usize,
+        hidden: Hidden,
+    },
 }
 
 /// What is done with what is hidden.
@@ -36,9 +41,8 @@ pub(super) enum Hidden {
 }
 
 /// Whether anything in a text is hidden.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Seen {
-    #[default]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Seen {
     No,
     Yes,
 }
@@ -46,25 +50,34 @@ enum Seen {
 impl<'a> View<'a> {
     /// A piece that is its own view.
     pub(super) fn plain(piece: usize, raw: &'a [u8]) -> Self {
-        let whole = Segment {
-            at: 0,
-            length: raw.len(),
-            piece,
-            from: 0,
-            raw_length: raw.len(),
-        };
         Self {
             text: Cow::Borrowed(raw),
-            segments: vec![whole],
+            source: Source::Plain(piece),
             hidden: Seen::No,
         }
     }
 
-    /// A view that begins with context that no place in the document belongs to.
-    pub(super) fn after(context: String) -> Self {
+    /// Pieces one behind the other, decoded, of which the first has the index `start`; before them `context`, which no
+    /// place in the document belongs to.
+    pub(super) fn decoded(context: &str, pieces: &'a [Piece<'a>], start: usize, hidden: Hidden) -> Self {
+        let length: usize = pieces.iter().map(|piece| piece.raw.len()).sum();
+        let mut text = Vec::with_capacity(context.len() + length);
+        text.extend_from_slice(context.as_bytes());
+        let mut seen = Seen::No;
+        for piece in pieces {
+            if unfold(piece.raw, hidden, |_, bytes| text.extend_from_slice(bytes)) == Seen::Yes {
+                seen = Seen::Yes;
+            }
+        }
         Self {
-            text: Cow::Owned(context.into_bytes()),
-            ..Self::default()
+            text: Cow::Owned(text),
+            source: Source::Decoded {
+                context: context.len(),
+                pieces,
+                start,
+                hidden,
+            },
+            hidden: seen,
         }
     }
 
@@ -77,64 +90,59 @@ impl<'a> View<'a> {
         self.hidden == Seen::Yes
     }
 
-    /// Appends the content of a string, decoded and without what is hidden.
-    pub(super) fn append(&mut self, piece: usize, raw: &[u8], hidden: Hidden) {
-        let (mut run, mut at) = (0, 0);
-        self.text.to_mut().reserve(raw.len());
-        self.segments.reserve(raw.len() / 32);
-        loop {
-            at += plain_length(raw.get(at..).unwrap_or_default());
-            let Some(byte) = raw.get(at) else { break };
-            if !byte.is_ascii() {
-                let found = character(raw.get(at..).unwrap_or_default());
-                if !found.is_some_and(is_hidden) {
-                    at += found.map_or(1, char::len_utf8);
-                    continue;
-                }
-            }
-            self.copy(piece, raw, run..at);
-            let Some((found, next)) = sign(raw, at) else { break };
-            at = self.take(piece, raw, (found, at..next), hidden);
-            run = at;
-        }
-        self.copy(piece, raw, run..raw.len());
-    }
-
-    /// Takes one decoded sign; gives the place behind it, or behind the sequence it begins.
-    fn take(&mut self, piece: usize, raw: &[u8], (found, from): (Sign, Range<usize>), hidden: Hidden) -> usize {
-        let next = from.end;
-        match found {
-            Sign::Byte(byte) => self.push(piece, from, &[byte]),
-            Sign::Char(found) if !is_hidden(found) => {
-                self.push(piece, from, found.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            Sign::Char(found) => {
-                self.hidden = Seen::Yes;
-                match hidden {
-                    Hidden::Removed => return sequence_end(raw, found, next).unwrap_or(next),
-                    Hidden::Separates => self.push(piece, from, b" "),
+    /// Where each byte of the text comes from.
+    pub(super) fn places(&self) -> Places {
+        let mut places = Places {
+            segments: Vec::new(),
+            end: 0,
+        };
+        match self.source {
+            Source::Plain(piece) => places.add(piece, 0..self.text.len(), self.text.len()),
+            Source::Decoded {
+                context,
+                pieces,
+                start,
+                hidden,
+            } => {
+                places.end = context;
+                for (offset, piece) in pieces.iter().enumerate() {
+                    let _ = unfold(piece.raw, hidden, |from, bytes| {
+                        places.add(start + offset, from, bytes.len());
+                    });
                 }
             }
         }
-        next
+        places
     }
+}
 
-    fn copy(&mut self, piece: usize, raw: &[u8], range: Range<usize>) {
-        if let Some(bytes) = raw.get(range.clone()).filter(|bytes| !bytes.is_empty()) {
-            self.push(piece, range, bytes);
-        }
-    }
+/// The way back from a text to the pieces it was made of.
+pub(super) struct Places {
+    /// In the order of the text; what no segment covers was added for context and lies nowhere.
+    segments: Vec<Segment>,
+    end: usize,
+}
 
-    fn push(&mut self, piece: usize, from: Range<usize>, bytes: &[u8]) {
-        let text = self.text.to_mut();
+/// Bytes of the text that come from bytes of one piece: one to one if the lengths are equal, else together.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    at: usize,
+    length: usize,
+    piece: usize,
+    from: usize,
+    raw_length: usize,
+}
+
+impl Places {
+    fn add(&mut self, piece: usize, from: Range<usize>, length: usize) {
         self.segments.push(Segment {
-            at: text.len(),
-            length: bytes.len(),
+            at: self.end,
+            length,
             piece,
             from: from.start,
             raw_length: from.len(),
         });
-        text.extend_from_slice(bytes);
+        self.end += length;
     }
 
     /// Where bytes of the text come from: one range for each piece, what was taken out between them included.
@@ -168,4 +176,45 @@ impl Segment {
         let end = wanted.end.min(self.at + self.length) - self.at;
         self.from + start..self.from + end
     }
+}
+
+/// Decodes the content of a string: gives its text bit by bit, each with the raw bytes it comes from, and never
+/// nothing. Tells whether anything was hidden.
+pub(super) fn unfold(raw: &[u8], hidden: Hidden, mut give: impl FnMut(Range<usize>, &[u8])) -> Seen {
+    let (mut run, mut at) = (0, 0);
+    let mut seen = Seen::No;
+    let copy = |range: Range<usize>, give: &mut dyn FnMut(Range<usize>, &[u8])| {
+        if let Some(bytes) = raw.get(range.clone()).filter(|bytes| !bytes.is_empty()) {
+            give(range, bytes);
+        }
+    };
+    loop {
+        at += plain_length(raw.get(at..).unwrap_or_default());
+        let Some(byte) = raw.get(at) else { break };
+        if !byte.is_ascii() {
+            let found = character(raw.get(at..).unwrap_or_default());
+            if !found.is_some_and(is_hidden) {
+                at += found.map_or(1, char::len_utf8);
+                continue;
+            }
+        }
+        copy(run..at, &mut give);
+        let Some((found, next)) = sign(raw, at) else { break };
+        let from = at..next;
+        at = next;
+        match found {
+            Sign::Byte(byte) => give(from, &[byte]),
+            Sign::Char(found) if !is_hidden(found) => give(from, found.encode_utf8(&mut [0; 4]).as_bytes()),
+            Sign::Char(found) => {
+                seen = Seen::Yes;
+                match hidden {
+                    Hidden::Removed => at = sequence_end(raw, found, next).unwrap_or(next),
+                    Hidden::Separates => give(from, b" "),
+                }
+            }
+        }
+        run = at;
+    }
+    copy(run..raw.len(), &mut give);
+    seen
 }

@@ -280,7 +280,9 @@ impl Run<'_> {
                 layer = fence(inside, layer, mark);
                 fences += 1;
             }
-            edits.add_at(literal.span().start, layer);
+            if !layer.is_empty() {
+                edits.add_at(literal.span().start, layer);
+            }
         }
         let told: Vec<_> = cuts.iter().map(|(key, block, cut)| cut.notice(key, *block)).collect();
         edits.add_at(0, notices(&walked, &told));

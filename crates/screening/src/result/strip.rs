@@ -11,7 +11,7 @@ mod tables;
 
 use std::ops::Range;
 
-use super::edit::units::printable_length;
+use super::edit::units::is_quiet;
 use pass::Pass;
 
 /// What can be taken out.
@@ -114,7 +114,7 @@ pub struct Stripped {
 #[must_use]
 pub fn strip(raw: &[u8], classes: Classes, masked: &[Range<usize>]) -> Stripped {
     let mut stripped = Stripped::default();
-    if classes == Classes::default() || printable_length(raw) == raw.len() {
+    if classes == Classes::default() || is_quiet(raw) {
         return stripped;
     }
     let pass = Pass { raw, classes, masked };

@@ -87,6 +87,20 @@ pub(in crate::result) fn printable_length(raw: &[u8]) -> usize {
     length
 }
 
+/// Whether there is nothing but printable ASCII, quotes, tabs and ends of lines, however these are spelled: nothing to
+/// strip, and nothing that could spell something to strip.
+pub(crate) fn is_quiet(raw: &[u8]) -> bool {
+    let mut at = 0;
+    loop {
+        at += printable_length(raw.get(at..).unwrap_or_default());
+        match raw.get(at..).unwrap_or_default() {
+            [] => return true,
+            [b'\\', b'"' | b'n' | b'r' | b't', ..] => at += 2,
+            _ => return false,
+        }
+    }
+}
+
 fn escape(raw: &[u8], at: usize) -> Unit {
     let short = |code: char| Unit {
         code: u32::from(code),

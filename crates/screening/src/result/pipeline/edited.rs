@@ -39,6 +39,9 @@ impl Run<'_> {
             let inside = validated.bytes.get(literal.span()).unwrap_or_default();
             let ranges = masks.as_ref().map(Masked::ranges).unwrap_or_default();
             let stripped = strip(inside, classes, &ranges);
+            if masks.is_none() && stripped.removals.is_empty() {
+                continue;
+            }
             match walked.editable(literal) {
                 Editable::Yes => counts.add_all(stripped.counts),
                 Editable::No if is_shown(&walked, literal) => left.add_all(stripped.counts),
