@@ -12,13 +12,18 @@ pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
         return true;
     };
     let texts = || {
-        walked
-            .literals()
-            .iter()
-            .filter(|literal| literal.kind() != Kind::Number)
+        let literals = walked.literals().iter();
+        let texts = literals.filter(|literal| literal.kind() != Kind::Number);
+        texts.map(|literal| (literal, definition.get(literal.span()).unwrap_or_default()))
     };
-    let raws = || texts().map(|literal| definition.get(literal.span()).unwrap_or_default());
-    raws().any(hides_something) || detector.is_some_and(|detector| raws().any(|raw| holds_a_secret(raw, detector)))
+    let secret = |detector: &Detector| {
+        let mut texts = texts();
+        texts.any(|(literal, raw)| match literal.kind() {
+            Kind::Text => holds_a_secret(raw, literal.name(definition).as_deref(), detector),
+            Kind::Name | Kind::Number => holds_a_secret(raw, None, detector),
+        })
+    };
+    texts().any(|(_, raw)| hides_something(raw)) || detector.is_some_and(secret)
 }
 
 /// The same of a text that is no JSON.
@@ -26,17 +31,18 @@ pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
 pub fn is_doubtful_text(text: &str, detector: Option<&Detector>) -> bool {
     // A backslash in plain text begins no escape.
     let literal = text.replace('\\', "\\\\").replace('"', "\\\"");
-    hides_something(literal.as_bytes()) || detector.is_some_and(|detector| holds_a_secret(literal.as_bytes(), detector))
+    hides_something(literal.as_bytes())
+        || detector.is_some_and(|detector| holds_a_secret(literal.as_bytes(), None, detector))
 }
 
 fn hides_something(raw: &[u8]) -> bool {
     !strip(raw, Classes::ALL, &[]).removals.is_empty()
 }
 
-fn holds_a_secret(raw: &[u8], detector: &Detector) -> bool {
+fn holds_a_secret(raw: &[u8], name: Option<&str>, detector: &Detector) -> bool {
     let piece = Piece {
         raw,
-        name: None,
+        name,
         joins: Joins::Nothing,
         kind: PieceKind::Text,
     };

@@ -88,7 +88,35 @@ impl Detector {
 pub(super) fn is_placeholder(secret: &[u8]) -> bool {
     let lower = secret.to_ascii_lowercase();
     let holds = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
-    WORDS.iter().any(holds) || has_long_run(&lower)
+    (WORDS.iter().any(holds) || has_long_run(&lower)) && !holds_more(secret, &lower)
+}
+
+/// Whether enough is left for a secret beside what stands for one: a word behind a live token does not excuse it.
+fn holds_more(secret: &[u8], lower: &[u8]) -> bool {
+    let mut stands_in = vec![false; secret.len()];
+    let mut mark = |range: Range<usize>| {
+        let places = stands_in.get_mut(range).unwrap_or_default();
+        places.iter_mut().for_each(|place| *place = true);
+    };
+    for word in WORDS {
+        memchr::memmem::find_iter(lower, word).for_each(|at| mark(at..at + word.len()));
+    }
+    let mut at = 0;
+    for run in lower.chunk_by(|one, other| one == other) {
+        if run.len() >= 4 {
+            mark(at..at + run.len());
+        }
+        at += run.len();
+    }
+    let rest: Vec<u8> = secret
+        .iter()
+        .zip(&stands_in)
+        .map(|(byte, stands_in)| if *stands_in { 0 } else { *byte })
+        .collect();
+    rest.split(|byte| *byte == 0).any(|part| {
+        let has = |class: fn(&u8) -> bool| part.iter().any(class);
+        part.len() >= 24 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(part) > 3.7
+    })
 }
 
 const WORDS: [&[u8]; 16] = [

@@ -53,15 +53,20 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
 /// Gives the start of each run that [`each`] could find something in, also if the text is not decoded yet and the
 /// letter of an escape (`\n`) stands before a run like a part of it.
 pub(super) fn hints(text: &[u8], mut give: impl FnMut(usize)) {
-    runs(text, UNPADDED, |byte| is_base64(*byte), |start| {
-        let end = base64_end(text, start);
-        let run = text.get(start..end).unwrap_or_default();
-        let goes_on = run.len() >= WRAPPED && text.get(end) == Some(&b'\\');
-        if (SHORTEST..=LONGEST + 1).contains(&run.len()) && (goes_on || may_be_readable(run)) {
-            give(start);
-        }
-        end
-    });
+    runs(
+        text,
+        UNPADDED,
+        |byte| is_base64(*byte),
+        |start| {
+            let end = base64_end(text, start);
+            let run = text.get(start..end).unwrap_or_default();
+            let goes_on = run.len() >= WRAPPED && text.get(end) == Some(&b'\\');
+            if (SHORTEST..=LONGEST + 1).contains(&run.len()) && (goes_on || may_be_readable(run)) {
+                give(start);
+            }
+            end
+        },
+    );
     percent_runs(text, LONGEST + 1, |run| give(run.start));
 }
 

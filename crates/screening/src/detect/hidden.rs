@@ -1,6 +1,8 @@
 //! What people do not see and models read through: terminal control sequences, control characters, direction marks
 //! and characters that Unicode says to ignore. A secret may not hide behind any of them.
 
+use std::borrow::Cow;
+
 use super::escape::{Sign, outer, sign};
 
 /// Whether the raw content of a string has to be decoded before it is scanned: anything but printable ASCII without a
@@ -41,6 +43,15 @@ fn odd_bytes(word: u64) -> u64 {
     let slash = word ^ (EACH * u64::from(b'\\'));
     let delete = word ^ (EACH * 0x7f);
     (word & TOP) | below(word, b' ') | below(slash, 1) | below(delete, 1)
+}
+
+/// A name as somebody reads it.
+pub(super) fn spoken(name: &str) -> Cow<'_, str> {
+    if name.chars().any(is_hidden) {
+        Cow::Owned(name.chars().filter(|sign| !is_hidden(*sign)).collect())
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// Whether any class of stripping takes this character out.

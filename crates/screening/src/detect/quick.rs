@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::escape::character;
-use super::hidden::{is_hidden, plain_length};
+use super::hidden::{is_hidden, plain_length, spoken};
 use super::view::{Hidden, Seen, unfold};
 use super::{Detector, Joins, Piece, PieceKind, check, digits, encoded};
 
@@ -23,7 +23,9 @@ pub(super) fn suspects(detector: &Detector, pieces: &[Piece<'_>]) -> Vec<usize> 
             let index = start + offset;
             match piece.kind {
                 // Only a card's number counts, under whatever name.
-                PieceKind::Number if CARD.contains(&piece.raw.len()) && check::is_card(piece.raw) => batch.suspect(index..index + 1),
+                PieceKind::Number if CARD.contains(&piece.raw.len()) && check::is_card(piece.raw) => {
+                    batch.suspect(index..index + 1)
+                }
                 PieceKind::Number => {}
                 PieceKind::Text | PieceKind::Name if names.wake(piece.name) => batch.suspect(index..index + 1),
                 PieceKind::Text | PieceKind::Name => batch.add(index..index + 1, &[*piece]),
@@ -56,7 +58,9 @@ impl Batch<'_> {
         if let ([piece], true) = (pieces, plain)
             && piece.raw.len() >= ENOUGH
         {
-            return look(self.detector, piece.raw, |_| suspect(&mut self.suspects, indices.clone()));
+            return look(self.detector, piece.raw, |_| {
+                suspect(&mut self.suspects, indices.clone())
+            });
         }
         self.entries.push((self.text.len(), indices.clone()));
         for piece in pieces {
@@ -156,7 +160,7 @@ impl<'a> Names<'a> {
             return false;
         };
         if known.0 != name {
-            *known = (name, self.detector.keywords.any(name.as_bytes()));
+            *known = (name, self.detector.keywords.any(spoken(name).as_bytes()));
         }
         known.1
     }

@@ -1,7 +1,7 @@
 //! Scans one text: keywords open windows, and in its windows a rule's pattern is tried. The windows of a rule are
 //! merged, so a flood of keywords costs no more than one pass for each rule.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::block::Ends;
 use super::check::{Verdict, is_placeholder};
@@ -24,6 +24,18 @@ pub(super) struct Windows {
     open: Vec<Range<usize>>,
     touched: Vec<usize>,
     closed: Vec<(usize, Range<usize>)>,
+    glued: Vec<Glued>,
+    /// Bytes that may still be tried for borders that the text does not show.
+    tries: usize,
+}
+
+/// A keyword with a border near it that the text does not show: what it begins may end there.
+#[derive(Debug)]
+struct Glued {
+    rule: usize,
+    keyword: usize,
+    /// Where its window ends.
+    end: usize,
 }
 
 impl Windows {
@@ -32,6 +44,8 @@ impl Windows {
             open: vec![0..0; detector.rules.len()],
             touched: Vec::new(),
             closed: Vec::new(),
+            glued: Vec::new(),
+            tries: TRIES,
         }
     }
 
@@ -44,6 +58,15 @@ impl Windows {
             *open = open.start.min(window.start)..open.end.max(window.end);
         } else {
             self.closed.push((rule, std::mem::replace(open, window)));
+        }
+    }
+
+    fn glue(&mut self, glued: Glued) {
+        let is_flood = self.glued.len() >= MOST_GLUED;
+        match self.glued.last_mut().filter(|_| is_flood) {
+            // It is told as one.
+            Some(last) => last.end = last.end.max(glued.end),
+            None => self.glued.push(glued),
         }
     }
 
@@ -61,6 +84,8 @@ impl Windows {
 pub(super) struct Scan<'a> {
     pub(super) detector: &'a Detector,
     pub(super) text: &'a [u8],
+    /// Places where a reader may see a border that the text does not show, in order.
+    pub(super) cuts: &'a [usize],
     pub(super) scope: Scope,
 }
 
@@ -86,6 +111,49 @@ impl Scan<'_> {
             let end = self.window(rule, start..window.end, &mut ends, |secret| give(index, secret));
             searched = (index, end);
         }
+        for glued in std::mem::take(&mut windows.glued) {
+            self.unglue(&glued, &mut windows.tries, &mut give);
+        }
+    }
+
+    /// A secret whose end, or whose beginning, touches other text only because of what was taken out between them, or
+    /// because the next block begins there. The longest way to read it wins.
+    fn unglue(&self, glued: &Glued, tries: &mut usize, give: &mut impl FnMut(usize, Range<usize>)) {
+        let Some(rule) = self.detector.rules.get(glued.rule) else {
+            return;
+        };
+        let start = if self.cuts.binary_search(&glued.keyword).is_ok() {
+            glued.keyword
+        } else {
+            glued.keyword.saturating_sub(rule.reach.before + 1)
+        };
+        let from = self.cuts.partition_point(|cut| *cut <= glued.keyword);
+        let to = self.cuts.partition_point(|cut| *cut < glued.end);
+        let cuts = self.cuts.get(from..to).unwrap_or_default();
+        for end in cuts.iter().copied().chain([glued.end]).rev() {
+            let Some(text) = self.text.get(start..end) else {
+                continue;
+            };
+            let Some(rest) = tries.checked_sub(text.len()) else {
+                // Somebody made a text to outlast us: what could be a secret counts as one.
+                return give(glued.rule, glued.keyword..glued.end);
+            };
+            *tries = rest;
+            let alone = Scan {
+                text,
+                cuts: &[],
+                ..*self
+            };
+            let mut found = false;
+            let window = glued.keyword.saturating_sub(rule.reach.before).max(start) - start..text.len();
+            alone.window(rule, window, &mut Ends::new(), |secret| {
+                found = true;
+                give(glued.rule, start + secret.start..start + secret.end);
+            });
+            if found {
+                return;
+            }
+        }
     }
 
     fn wake(&self, windows: &mut Windows) {
@@ -99,7 +167,15 @@ impl Scan<'_> {
                 };
                 let start = hit.start.saturating_sub(rule.reach.before);
                 let from = if rule.reach.before == 0 { hit.start } else { hit.end };
-                windows.widen(*index, start..(from + rule.reach.after).min(length));
+                let end = (from + rule.reach.after).min(length);
+                windows.widen(*index, start..end);
+                if rule.redact == Redact::Mask && self.is_cut(hit.start..=end) {
+                    windows.glue(Glued {
+                        rule: *index,
+                        keyword: hit.start,
+                        end,
+                    });
+                }
             }
         });
         digits::each(self.text, |run| {
@@ -112,10 +188,15 @@ impl Scan<'_> {
         windows.close();
     }
 
+    fn is_cut(&self, range: RangeInclusive<usize>) -> bool {
+        let first = self.cuts.partition_point(|cut| cut < range.start());
+        self.cuts.get(first).is_some_and(|cut| range.contains(cut))
+    }
+
     /// Tries a rule in a window; gives the end of what it looked at.
     fn window(&self, rule: &Rule, window: Range<usize>, ends: &mut Ends, mut give: impl FnMut(Range<usize>)) -> usize {
         let (mut at, mut end) = (window.start, window.end);
-        let mut again = window.len().min(AGAIN);
+        let mut again = AGAIN + AGAIN_TIMES * window.len();
         let mut hints = HINTS;
         while at < end {
             let Some(seen) = self.text.get(..end) else { break };
@@ -142,13 +223,18 @@ impl Scan<'_> {
                 continue;
             }
             // A refused match may hide a good one that begins inside it. Looking there costs what was matched, and
-            // an attacker may make each fail, so there is an end to it.
+            // an attacker may make each fail, so there is an end to it: then what could be a secret counts as one.
             at = match again.checked_sub(whole.len()) {
                 Some(rest) => {
                     again = rest;
                     whole.start + 1
                 }
-                None => whole.end,
+                None => {
+                    if rule.wake == Wake::Keywords && rule.redact == Redact::Mask {
+                        give(whole.clone());
+                    }
+                    whole.end
+                }
             };
         }
         end.max(at)
@@ -174,8 +260,15 @@ impl Scan<'_> {
     }
 }
 
-/// Bytes of refused matches in a window that are looked at again.
+/// Bytes of refused matches in a window that are looked at again, and as many times the window itself.
 const AGAIN: usize = 64 << 10;
+const AGAIN_TIMES: usize = 8;
+
+/// Keywords near such borders that are remembered one by one.
+const MOST_GLUED: usize = 1 << 16;
+
+/// Bytes of one message that are tried again for borders that do not show.
+const TRIES: usize = 4 << 20;
 
 /// Findings that are only told, of one rule in one window.
 const HINTS: usize = 16;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::encoded::{self, Budget};
-use super::hidden::needs_view;
+use super::hidden::{needs_view, spoken};
 use super::quick::suspects;
 use super::scan::{Scan, Scope, Windows};
 use super::view::{Hidden, View};
@@ -69,7 +69,8 @@ impl Search<'_> {
         if piece.kind == PieceKind::Number {
             return self.number(index, piece);
         }
-        let context = piece.name.filter(|name| self.detector.keywords.any(name.as_bytes()));
+        let name = piece.name.map(spoken);
+        let context = name.filter(|name| self.detector.keywords.any(name.as_bytes()));
         if context.is_none() && !needs_view(piece.raw) {
             return self.scan(&View::plain(index, piece.raw));
         }
@@ -89,7 +90,7 @@ impl Search<'_> {
     /// A bare number is a card only where its name says so: ids and amounts pass Luhn often enough.
     fn number(&mut self, index: usize, piece: &Piece<'_>) {
         let is_number = check::is_card(piece.raw) && piece.raw.iter().all(u8::is_ascii_digit);
-        if is_number && piece.name.is_some_and(names_a_card) {
+        if is_number && piece.name.is_some_and(|name| names_a_card(&spoken(name))) {
             self.together(index, std::slice::from_ref(piece), "\"card\": ");
         }
     }
@@ -105,6 +106,7 @@ impl Search<'_> {
         let scan = Scan {
             detector,
             text: view.text(),
+            cuts: view.cuts(),
             scope: Scope::Every,
         };
         scan.each(windows, |rule, range| seen.push((rule, range)));
@@ -112,6 +114,7 @@ impl Search<'_> {
             let scan = Scan {
                 detector,
                 text: stretch.text,
+                cuts: &[],
                 scope: Scope::Masking,
             };
             scan.each(windows, |rule, range| {

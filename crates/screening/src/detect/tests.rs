@@ -2,6 +2,7 @@
 
 mod corpus;
 mod disguises;
+mod evasions;
 mod ordinary;
 mod packs;
 mod places;

@@ -13,6 +13,8 @@ pub(super) struct View<'a> {
     text: Cow<'a, [u8]>,
     source: Source<'a>,
     hidden: Seen,
+    /// Places in the text where something was taken out, or another piece begins, in order.
+    cuts: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl<'a> View<'a> {
             text: Cow::Borrowed(raw),
             source: Source::Plain(piece),
             hidden: Seen::No,
+            cuts: Vec::new(),
         }
     }
 
@@ -63,12 +66,22 @@ impl<'a> View<'a> {
         let length: usize = pieces.iter().map(|piece| piece.raw.len()).sum();
         let mut text = Vec::with_capacity(context.len() + length);
         text.extend_from_slice(context.as_bytes());
-        let mut seen = Seen::No;
-        for piece in pieces {
-            if unfold(piece.raw, hidden, |_, bytes| text.extend_from_slice(bytes)) == Seen::Yes {
+        let (mut seen, mut cuts) = (Seen::No, Vec::new());
+        for (offset, piece) in pieces.iter().enumerate() {
+            if offset > 0 {
+                cuts.push(text.len());
+            }
+            let found = unfold(piece.raw, hidden, |_, bytes| {
+                if bytes.is_empty() {
+                    cuts.push(text.len());
+                }
+                text.extend_from_slice(bytes);
+            });
+            if found == Seen::Yes {
                 seen = Seen::Yes;
             }
         }
+        cuts.dedup();
         Self {
             text: Cow::Owned(text),
             source: Source::Decoded {
@@ -78,11 +91,17 @@ impl<'a> View<'a> {
                 hidden,
             },
             hidden: seen,
+            cuts,
         }
     }
 
     pub(super) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Where a reader may see a border that the text does not show.
+    pub(super) fn cuts(&self) -> &[usize] {
+        &self.cuts
     }
 
     /// Whether [`Hidden::Separates`] would give another text.
@@ -135,6 +154,9 @@ struct Segment {
 
 impl Places {
     fn add(&mut self, piece: usize, from: Range<usize>, length: usize) {
+        if length == 0 {
+            return;
+        }
         self.segments.push(Segment {
             at: self.end,
             length,
@@ -178,8 +200,8 @@ impl Segment {
     }
 }
 
-/// Decodes the content of a string: gives its text bit by bit, each with the raw bytes it comes from, and never
-/// nothing. Tells whether anything was hidden.
+/// Decodes the content of a string: gives its text bit by bit, each with the raw bytes it comes from; of what
+/// is taken out it gives nothing. Tells whether anything was hidden.
 pub(super) fn unfold(raw: &[u8], hidden: Hidden, mut give: impl FnMut(Range<usize>, &[u8])) -> Seen {
     let (mut run, mut at) = (0, 0);
     let mut seen = Seen::No;
@@ -208,7 +230,10 @@ pub(super) fn unfold(raw: &[u8], hidden: Hidden, mut give: impl FnMut(Range<usiz
             Sign::Char(found) => {
                 seen = Seen::Yes;
                 match hidden {
-                    Hidden::Removed => at = sequence_end(raw, found, next).unwrap_or(next),
+                    Hidden::Removed => {
+                        at = sequence_end(raw, found, next).unwrap_or(next);
+                        give(from.start..at, b"");
+                    }
                     Hidden::Separates => give(from, b" "),
                 }
             }

@@ -18,14 +18,21 @@ fn secret() -> impl Strategy<Value = String> {
         "token=sk-ant-api03-{url:93}AA",
     ];
     (0_u64..1000, 0..templates.len(), 0..6_usize, 0..12_usize).prop_map(move |(seed, which, way, before)| {
-        let plain = format!("{}{}", "é ".repeat(before), fill(templates[which], &mut Draw::new(seed)));
+        let plain = format!(
+            "{}{}",
+            "é ".repeat(before),
+            fill(templates[which], &mut Draw::new(seed))
+        );
         match way {
             0 => raw(&plain),
             1 => base64(&plain),
             2 => wrapped(&base64(&plain.repeat(1 + before))),
             3 => plain.bytes().map(|byte| format!("{byte:02x}")).collect(),
             4 => plain.bytes().map(|byte| format!("%{byte:02X}")).collect(),
-            _ => plain.chars().map(|sign| format!("\\u{:04x}", u32::from(sign))).collect(),
+            _ => plain
+                .chars()
+                .map(|sign| format!("\\u{:04x}", u32::from(sign)))
+                .collect(),
         }
     })
 }
@@ -38,7 +45,9 @@ fn wrapped(text: &str) -> String {
 
 /// What stands around secrets, some of it exactly as long as to matter.
 fn around() -> impl Strategy<Value = String> {
-    let short = ["\\n", "\\\"", "\\t", "\\r\\n", " ", ": ", "\\\\", "\\/", "/", "é", "\u{200b}", "12", "4111-", "%", "=", ""];
+    let short = [
+        "\\n", "\\\"", "\\t", "\\r\\n", " ", ": ", "\\\\", "\\/", "/", "é", "\u{200b}", "12", "4111-", "%", "=", "",
+    ];
     let long = (
         prop::sample::select(vec!["A", "zQ", "9f", "//"]),
         prop::sample::select(vec![20_usize, 23, 60, 64, 500, 511, 512, 513, 8160, 8191, 8192, 8193]),
@@ -51,7 +60,13 @@ fn around() -> impl Strategy<Value = String> {
 
 /// Raw content, the name it stands under, whether it goes on from the piece before.
 fn piece() -> impl Strategy<Value = (String, Option<&'static str>, bool)> {
-    let names = prop::sample::select(vec![None, Some("id"), Some("api_key"), Some("card_number"), Some("text")]);
+    let names = prop::sample::select(vec![
+        None,
+        Some("id"),
+        Some("api_key"),
+        Some("card_number"),
+        Some("text"),
+    ]);
     let parts = vec(prop_oneof![3 => around(), 1 => secret()], 0..6);
     (parts.prop_map(|parts| parts.concat()), names, any::<bool>())
 }
