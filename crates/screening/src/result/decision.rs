@@ -143,6 +143,12 @@ impl Decision {
         decision
     }
 
+    /// So much would have to be edited that nothing is.
+    pub(super) fn overfull() -> Self {
+        let message = "tool output blocked by sanitisation policy: more would have to be taken out, masked or marked than is done in one message";
+        Self::limit("edits", message)
+    }
+
     /// Structured output is not what the tool declared.
     pub(super) fn violation(violation: &Violation, mode: Mode) -> Self {
         let act = match violation.outcome {

@@ -33,6 +33,41 @@ impl Edit {
 #[error("two edits overlap, or one lies outside of the message")]
 pub struct Overlap;
 
+/// How much of one message may still be edited: what a server sends must not grow to many times its size here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::result) struct Room {
+    edits: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// For a message of as many bytes.
+    pub(in crate::result) fn of(length: usize) -> Self {
+        Self {
+            edits: MOST_EDITS,
+            bytes: length + SPARE,
+        }
+    }
+
+    /// Takes room for the edits of a literal; false if there is none left.
+    pub(in crate::result) fn holds(&mut self, edits: &[Edit]) -> bool {
+        let added = edits.iter().map(|edit| edit.with.len()).sum();
+        match (self.edits.checked_sub(edits.len()), self.bytes.checked_sub(added)) {
+            (Some(edits), Some(bytes)) => {
+                *self = Self { edits, bytes };
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The most edits of one message.
+pub(in crate::result) const MOST_EDITS: usize = 1 << 20;
+
+/// A message may double, and a short one grow by as much.
+const SPARE: usize = 1 << 20;
+
 /// All edits of one message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Edits(Vec<Edit>);

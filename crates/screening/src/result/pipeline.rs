@@ -10,7 +10,7 @@ use vocabulary::ReasonCode;
 use vocabulary::json::scanned::{Named, Scanned, members_of};
 
 use super::decision::{Decision, Screening};
-use super::edit::{Edit, Edits};
+use super::edit::{Edit, Edits, Room};
 use super::guard::{self, Seen};
 use super::rules::{Origin, Rules, Spotlight, Standing};
 use super::search::{Found, Secrets};
@@ -21,6 +21,7 @@ use super::validate::{self, Declared, Outcome, Verdict};
 use super::walk::{Message, Walked, walk};
 use super::{Kept, Raw, ScreenedResult, Withheld, breached, unreadable};
 use crate::detect::Detector;
+use edited::undone;
 
 /// One message on its way through.
 pub(super) struct Run<'a> {
@@ -266,6 +267,7 @@ impl Run<'_> {
             mut layers,
         } = edited;
         let mark = self.fences().then(|| self.mark());
+        let mut room = Room::of(bytes.len());
         let (mut cuts, mut edits, mut fences): (Vec<(String, usize, Cut)>, _, _) = (Vec::new(), Edits::default(), 0);
         for (index, literal) in walked.literals().iter().enumerate() {
             let mut layer = layers.remove(&index).unwrap_or_default();
@@ -279,6 +281,9 @@ impl Run<'_> {
             if let Some(mark) = mark.as_ref().filter(|_| walked.is_fenced(literal)) {
                 layer = fence(inside, layer, mark);
                 fences += 1;
+            }
+            if !room.holds(&layer) {
+                return Err(self.blocked(Decision::overfull(), undone(facts)));
             }
             if !layer.is_empty() {
                 edits.add_at(literal.span().start, layer);

@@ -9,7 +9,7 @@ use super::decision::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;
-use super::walk::{Kind, Scanned, Walked, pointers};
+use super::walk::{Kind, Literal, Scanned, Walked, pointers};
 use crate::detect::{Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
 
 /// A message to look through.
@@ -44,57 +44,74 @@ impl Found {
 
 impl Secrets<'_> {
     pub(super) fn find(&self, detector: &Detector) -> Vec<Found> {
-        let order = self.order();
-        let names: Vec<Option<Cow<'_, str>>> = order.iter().map(|(index, _)| self.name(*index)).collect();
-        let pieces: Vec<Piece<'_>> = order
-            .iter()
-            .zip(&names)
-            .filter_map(|((index, joins), name)| {
-                let literal = self.walked.literals().get(*index)?;
-                Some(Piece {
-                    raw: self.bytes.get(literal.span())?,
-                    name: name.as_deref(),
-                    joins: *joins,
-                    kind: match literal.kind() {
-                        Kind::Text => PieceKind::Text,
-                        Kind::Name => PieceKind::Name,
-                        Kind::Number => PieceKind::Number,
-                    },
-                })
+        let mut found = Vec::new();
+        let mut gathered = Vec::with_capacity(GATHERED);
+        self.in_order(|index, joins| {
+            if joins == Joins::Nothing && gathered.len() >= GATHERED {
+                self.look(detector, &gathered, &mut found);
+                gathered.clear();
+            }
+            gathered.push((index, joins));
+        });
+        self.look(detector, &gathered, &mut found);
+        found
+    }
+
+    /// Looks through some literals.
+    fn look(&self, detector: &Detector, some: &[(usize, Joins)], found: &mut Vec<Found>) {
+        let names: Vec<Option<Cow<'_, str>>> = some.iter().map(|(index, _)| self.name(*index)).collect();
+        let piece = |((index, joins), name): (&(usize, Joins), _)| {
+            let literal = self.walked.literals().get(*index)?;
+            Some(Piece {
+                raw: self.bytes.get(literal.span())?,
+                name,
+                joins: *joins,
+                kind: match literal.kind() {
+                    Kind::Text => PieceKind::Text,
+                    Kind::Name => PieceKind::Name,
+                    Kind::Number => PieceKind::Number,
+                },
             })
-            .collect();
+        };
+        let names = names.iter().map(Option::as_deref);
+        let pieces: Vec<Piece<'_>> = some.iter().zip(names).filter_map(piece).collect();
         let excuse = Excuse {
             server: self.run.origin.server,
             tool: self.run.origin.name,
         };
-        let findings = detector.find(&pieces, &excuse);
-        let by_literal = |(piece, range): &(usize, Range<usize>)| Some((order.get(*piece)?.0, range.clone()));
-        let found = findings.into_iter().map(|finding| {
+        let by_literal = |(piece, range): &(usize, Range<usize>)| Some((some.get(*piece)?.0, range.clone()));
+        found.extend(detector.find(&pieces, &excuse).into_iter().map(|finding| {
             let parts = finding.parts.iter().filter_map(by_literal).collect();
             Found { finding, parts }
-        });
-        found.collect()
+        }));
     }
 
     /// Literals that are looked through: texts of blocks first, one behind the other, so that they can be joined.
-    fn order(&self) -> Vec<(usize, Joins)> {
-        let (mut texts, mut others) = (Vec::new(), Vec::new());
+    fn in_order(&self, mut give: impl FnMut(usize, Joins)) {
+        let joins = |joined: bool| if joined { Joins::Previous } else { Joins::Nothing };
+        let scanned = || {
+            let literals = self.walked.literals().iter().enumerate();
+            literals.filter(|(_, literal)| self.walked.scanned(literal) == Scanned::Yes)
+        };
         let mut last = None;
-        for (index, literal) in self.walked.literals().iter().enumerate() {
-            if self.walked.scanned(literal) == Scanned::No {
-                continue;
-            }
-            match self.walked.text_of(literal) {
-                Some(block) => {
-                    let joins = last.is_some() && (last == Some(block) || self.walked.joins_previous(block));
-                    texts.push((index, if joins { Joins::Previous } else { Joins::Nothing }));
-                    last = Some(block);
-                }
-                None => others.push((index, Joins::Nothing)),
+        for (index, literal) in scanned() {
+            if let Some(block) = self.walked.text_of(literal) {
+                let joined = last.is_some() && (last == Some(block) || self.walked.joins_previous(block));
+                give(index, joins(joined));
+                last = Some(block);
             }
         }
-        texts.append(&mut others);
-        texts
+        // The lines of a key as an array: none of them is one alone.
+        let mut key: Option<&Literal> = None;
+        for (index, literal) in scanned() {
+            if self.walked.text_of(literal).is_none() {
+                let joined = key.is_some_and(|key| key.is_beside(literal));
+                give(index, joins(joined));
+                let raw = self.bytes.get(literal.span()).unwrap_or_default();
+                let begins = raw.starts_with(b"-----BEGIN") && memchr::memmem::find(raw, b"-----END").is_none();
+                key = (begins || (joined && !raw.starts_with(b"-----END"))).then_some(literal);
+            }
+        }
     }
 
     fn name(&self, index: usize) -> Option<Cow<'_, str>> {
@@ -140,6 +157,9 @@ impl Secrets<'_> {
         declared || PROTOCOL.contains(&name)
     }
 }
+
+/// Literals that are looked through at a time: what is remembered of each must not add up over a large message.
+const GATHERED: usize = 1024;
 
 /// Names that the protocol itself uses.
 const PROTOCOL: [&str; 24] = [

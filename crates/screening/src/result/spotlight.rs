@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::edit::units::character;
-use super::edit::{Edit, Piece, pieces, sort};
+use super::edit::{Edit, MOST_EDITS, Piece, pieces, sort};
 
 /// The name on a fence: `server/tool`, nothing in it that could end the mark.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,8 @@ pub fn fence(raw: &[u8], mut edits: Vec<Edit>, mark: &Mark) -> Vec<Edit> {
 
 /// Entities for what marks are made of, however it is spelled, from `at` to the end.
 fn mark_entities(raw: &[u8], mut at: usize, entities: &mut Vec<Edit>) {
-    loop {
+    // More are never put in, so they need not be found.
+    while entities.len() <= MOST_EDITS {
         at = next_of_interest(raw, at);
         let Some(unit) = character(raw, at) else { return };
         let entity = match unit.character() {

@@ -11,6 +11,7 @@ mod tables;
 
 use std::ops::Range;
 
+use super::edit::MOST_EDITS;
 use super::edit::units::is_quiet;
 use pass::Pass;
 
@@ -101,10 +102,19 @@ impl Counts {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Stripped {
     /// Ranges of the literal: in order, apart from each other, whole escapes and characters. They may reach over ranges
-    /// that are masked; the mask stays.
+    /// that are masked; the mask stays. If there are more than a million, the rest was not looked for: such a text does
+    /// not go anywhere.
     pub removals: Vec<Range<usize>>,
     /// How much it was.
     pub counts: Counts,
+}
+
+impl Stripped {
+    /// Whether everything was looked for.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.removals.len() <= MOST_EDITS
+    }
 }
 
 /// Looks through what stands between the quotes of a literal. `masked` are ranges of it that a mask will stand for, in
@@ -126,6 +136,9 @@ pub fn strip(raw: &[u8], classes: Classes, masked: &[Range<usize>]) -> Stripped 
             return stripped;
         }
         stripped.removals = merged(&stripped.removals, found);
+        if !stripped.is_complete() {
+            return stripped;
+        }
     }
     // Something nested like that was made to outlast us. Without backslashes and lone halves of pairs nothing can be
     // spelled any more, and what stands for itself takes one pass.

@@ -91,6 +91,8 @@ pub enum Part {
     Data,
     /// The bytes of a file, in base64.
     Blob,
+    /// Something else where one of these two belongs.
+    Misplaced,
     /// The embedded resource.
     Embedded,
     /// What says what the block is: `type`, `mimeType`, `uri`.
@@ -204,6 +206,12 @@ impl Literal {
     #[must_use]
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// Whether both are strings of one array, or of one member that comes twice.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.name.is_some() && self.name == other.name && (self.kind, other.kind) == (Kind::Text, Kind::Text)
     }
 
     /// The name of the member it is the value of, or stands in an array of.

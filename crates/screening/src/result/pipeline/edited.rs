@@ -6,7 +6,7 @@ use bytes::Bytes;
 use vocabulary::ReasonCode;
 
 use super::super::decision::{Act, Decision};
-use super::super::edit::{Edit, Edits, removed_beneath};
+use super::super::edit::{Edit, Edits, Room, removed_beneath};
 use super::super::redact::{Masked, Redaction, redact};
 use super::super::rules::ResponseAction;
 use super::super::search::Found;
@@ -31,6 +31,7 @@ impl Run<'_> {
         let mut left = Counts::default();
         let classes = self.strips();
         let mut masked = redaction.masked.into_iter().peekable();
+        let mut room = Room::of(validated.bytes.len());
         for (index, literal) in walked.literals().iter().enumerate() {
             let masks = masked.next_if(|masked| masked.literal == index);
             if masks.is_none() && classes == Classes::default() {
@@ -48,10 +49,13 @@ impl Run<'_> {
                 Editable::No => {}
             }
             let removals = match walked.editable(literal) {
-                Editable::Yes => stripped.removals,
-                Editable::No => Vec::new(),
+                Editable::Yes => stripped.removals.as_slice(),
+                Editable::No => &[],
             };
-            let layer = removed_beneath(masks.map(|masks| masks.masks).unwrap_or_default(), &removals);
+            let layer = removed_beneath(masks.map(|masks| masks.masks).unwrap_or_default(), removals);
+            if !room.holds(&layer) || !stripped.is_complete() {
+                return Err(self.blocked(Decision::overfull(), undone(validated.facts)));
+            }
             if !layer.is_empty() {
                 layers.insert(index, layer);
             }
@@ -173,7 +177,7 @@ impl Run<'_> {
         Err(self.blocked(decision, undone(facts)))
     }
 
-    fn blocked(&self, decision: Decision, mut facts: Vec<Decision>) -> Box<Stopped> {
+    pub(super) fn blocked(&self, decision: Decision, mut facts: Vec<Decision>) -> Box<Stopped> {
         let message = decision.message.clone();
         facts.push(decision);
         stop(
@@ -187,7 +191,7 @@ impl Run<'_> {
 }
 
 /// Nothing was edited after all: only what was said of the message as it came stays.
-fn undone(mut facts: Vec<Decision>) -> Vec<Decision> {
+pub(super) fn undone(mut facts: Vec<Decision>) -> Vec<Decision> {
     facts.retain(|decision| match decision.act {
         Act::Warning | Act::Blocked => true,
         Act::Redacted | Act::Stripped => false,

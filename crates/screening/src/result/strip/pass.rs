@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::cursor::{BLACK_FLAG, Cursor, MASK, Reading, Token};
 use super::tables::{class_of, is_pictograph};
-use super::{Class, Classes, Counts, add};
+use super::{Class, Classes, Counts, MOST_EDITS, add};
 
 /// What stays the same from pass to pass.
 pub(super) struct Pass<'a> {
@@ -118,6 +118,9 @@ impl Run<'_, '_> {
             let Some(token) = self.cursor.token(Reading::Text) else {
                 return;
             };
+            if self.found.len() > MOST_EDITS {
+                return;
+            }
             if self.begins_sequence(token.code) {
                 self.remove(token, Class::Ansi);
                 self.before.push(Seen::of(token));

@@ -32,9 +32,9 @@ const NAME: Kind = Kind::Name;
 /// A result with a block of each kind.
 const RESULT: &str = r#" {"content":[
         {"type":"text","text":"one","annotations":{"audience":["user"]},"_meta":{"k":"v"},"odd":"o"},
-        {"data":"aW1n","type":"image","mimeType":"image/png","_meta":{"a":"b"}},
-        {"type":"audio","data":"YXVk","mimeType":"audio/wav"},
-        {"type":"resource","resource":{"uri":"file:///a","text":"inner","blob":"YmxvYg=="}},
+        {"data":"aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n","type":"image","mimeType":"image/png","_meta":{"a":"b"}},
+        {"type":"audio","data":"YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk","mimeType":"audio/wav"},
+        {"type":"resource","resource":{"uri":"file:///a","text":"inner","blob":"YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs"}},
         {"type":"resource_link","uri":"file:///b","name":"n"},
         {"type":"video","text":"what"},
         {"text":"no type"},
@@ -54,15 +54,30 @@ fn a_tool_result_is_told_part_by_part() {
             ("v", TEXT, block(0, Part::Other), YES),
             ("odd", NAME, block(0, Part::Other), NO),
             ("o", TEXT, block(0, Part::Other), YES),
-            ("aW1n", TEXT, block(1, Part::Data), NO),
+            (
+                "aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
+                TEXT,
+                block(1, Part::Data),
+                NO
+            ),
             ("image/png", TEXT, block(1, Part::Protocol), NO),
             ("a", NAME, block(1, Part::Other), NO),
             ("b", TEXT, block(1, Part::Other), NO),
-            ("YXVk", TEXT, block(2, Part::Data), NO),
+            (
+                "YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk",
+                TEXT,
+                block(2, Part::Data),
+                NO
+            ),
             ("audio/wav", TEXT, block(2, Part::Protocol), NO),
             ("file:///a", TEXT, block(3, Part::Embedded), NO),
             ("inner", TEXT, block(3, Part::Embedded), NO),
-            ("YmxvYg==", TEXT, block(3, Part::Blob), NO),
+            (
+                "YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs",
+                TEXT,
+                block(3, Part::Blob),
+                NO
+            ),
             ("file:///b", TEXT, block(4, Part::Protocol), NO),
             ("name", NAME, block(4, Part::Other), NO),
             ("n", TEXT, block(4, Part::Other), NO),
@@ -109,7 +124,14 @@ fn blocks_are_what_they_call_themselves() {
         .filter(|literal| walked.scanned(literal) == Scanned::No)
         .map(|literal| RESULT.get(literal.span()).unwrap())
         .collect();
-    assert_eq!(unscanned, ["aW1n", "YXVk", "YmxvYg=="]);
+    assert_eq!(
+        unscanned,
+        [
+            "aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
+            "YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk",
+            "YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs"
+        ]
+    );
     assert_eq!(
         RESULT.get(walked.blocks()[6].span.clone()).unwrap(),
         r#"{"text":"no type"}"#
@@ -181,7 +203,7 @@ fn resources_are_fenced_by_their_type() {
         told(raw, Message::ResourceRead),
         [
             ("u", TEXT, block(0, Part::Protocol), NO),
-            ("YQ==", TEXT, block(0, Part::Blob), NO),
+            ("YQ==", TEXT, block(0, Part::Misplaced), NO),
             ("m", NAME, block(0, Part::Other), NO),
             ("n", TEXT, block(0, Part::Other), YES),
             ("nextCursor", NAME, Place::Meta, NO),
@@ -202,14 +224,14 @@ fn other_messages_have_their_texts_where_they_have_them() {
             ("user", TEXT, Place::Protocol, NO),
             ("t", TEXT, block(0, Part::Text), YES),
             ("user", TEXT, Place::Protocol, NO),
-            ("x", TEXT, block(1, Part::Data), NO),
+            ("x", TEXT, block(1, Part::Misplaced), NO),
         ]
     );
     let sampling = r#"{"messages":[{"content":[{"type":"image","data":"x"}]}],"systemPrompt":"s"}"#;
     assert_eq!(
         told(sampling, Message::Other),
         [
-            ("x", TEXT, block(0, Part::Data), NO),
+            ("x", TEXT, block(0, Part::Misplaced), NO),
             ("systemPrompt", NAME, Place::Free, NO),
             ("s", TEXT, Place::Free, YES),
         ]

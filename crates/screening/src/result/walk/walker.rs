@@ -3,7 +3,7 @@
 use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
 
 use super::role::{Name, Role, kind, mime, of_element, of_member, place};
-use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, SHORTEST_NUMBER, Walked};
+use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked};
 
 pub(super) fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
     if u32::try_from(raw.len()).is_err() {
@@ -320,12 +320,21 @@ impl Walker<'_> {
         if next.role == Role::Forged {
             return;
         }
+        let mut place = place(next.role, self.message);
+        if let Place::Block {
+            part: part @ (Part::Data | Part::Blob),
+            ..
+        } = &mut place
+            && !is_encoded(kind, self.raw.get(span.clone()).unwrap_or_default())
+        {
+            *part = Part::Misplaced;
+        }
         self.walked.literals.push(Literal {
             start: short(span.start),
             end: short(span.end),
             name: next.name,
             kind,
-            place: place(next.role, self.message),
+            place,
         });
     }
 }
@@ -347,6 +356,15 @@ impl Block {
         };
     }
 }
+
+/// Whether a literal is the bytes of a picture, a sound or a file in base64, and not a text in their place.
+fn is_encoded(kind: Kind, raw: &[u8]) -> bool {
+    let sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\\');
+    kind == Kind::Text && raw.len() >= SHORTEST_FILE && raw.iter().all(sign)
+}
+
+/// No picture, sound or file worth sending has fewer characters in base64; a secret may.
+const SHORTEST_FILE: usize = 64;
 
 /// An offset into a message, of which it is known that it has less than 4 GiB.
 fn short(offset: usize) -> u32 {
