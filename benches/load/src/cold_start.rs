@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Place};
-use crate::gateway::{Prepared, Rule};
+use crate::gateway::{Output, Prepared, Rule};
 use crate::rounds::median;
 use crate::sample;
 
@@ -31,7 +31,7 @@ pub(crate) fn first_starts(program: &Path, directory: &Path, upstream: &str) -> 
             program,
             &directory.join(number.to_string()),
             upstream,
-            Rule::ContextFree,
+            (Rule::ContextFree, Output::Defaults),
         )?;
         times.push(time(&prepared)?);
     }
@@ -40,7 +40,7 @@ pub(crate) fn first_starts(program: &Path, directory: &Path, upstream: &str) -> 
 
 /// Start after start on one state directory.
 pub(crate) fn restarts(program: &Path, directory: &Path, upstream: &str) -> Result<ColdStart> {
-    let prepared = Prepared::new(program, directory, upstream, Rule::ContextFree)?;
+    let prepared = Prepared::new(program, directory, upstream, (Rule::ContextFree, Output::Defaults))?;
     time(&prepared)?;
     let times: Result<Vec<f64>> = (0..STARTS).map(|_| time(&prepared)).collect();
     times.map(summary)
@@ -62,7 +62,15 @@ async fn first_answer(place: &Place, began: Instant) -> Result<()> {
     let mut client = Client::connect(place).await?;
     client.open_session().await?;
     for id in 1.. {
-        match client.call(id, sample::SMALL, &result, &mut Vec::new()).await {
+        match client
+            .call(
+                id,
+                sample::call(id, sample::SMALL, sample::Ask::Plain),
+                &result,
+                &mut Vec::new(),
+            )
+            .await
+        {
             Ok(()) => break,
             Err(error) => ensure!(
                 began.elapsed() < PATIENCE,

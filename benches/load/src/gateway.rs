@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::child::{self, Started};
 use crate::client::Place;
-use crate::sample::{AGENT, SERVER, TOOL};
+use crate::sample::{AGENT, DECLARED_TOOL, SERVER, TOOL};
 
 /// What the one policy looks at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,30 @@ pub(crate) enum Rule {
     ContextFree,
     /// An argument too: decided for every call.
     Arguments,
+}
+
+/// What happens to results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Output {
+    /// What nobody changed: structured output is judged where a tool declares it.
+    Defaults,
+    /// Nothing at all.
+    Off,
+    /// Judged, looked through for secrets and what nobody sees, and fenced.
+    Everything,
+}
+
+impl Output {
+    fn configuration(self) -> &'static str {
+        match self {
+            Self::Defaults => "",
+            Self::Off => "[output_validation]\nmode = \"off\"\n",
+            Self::Everything => {
+                "[output_validation]\nmode = \"strict\"\nmissing_structured_content = \"block\"\n\
+                 [output_sanitisation]\nspotlight_untrusted = true\nresponse_action = \"redact\"\nstrip_control_chars = true\n"
+            }
+        }
+    }
 }
 
 /// A configuration with a state directory and a token, ready to be started.
@@ -40,10 +64,18 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 impl Prepared {
     /// Writes the configuration into `directory` and has a token made.
-    pub(crate) fn new(program: &Path, directory: &Path, upstream: &str, rule: Rule) -> Result<Self> {
+    pub(crate) fn new(
+        program: &Path,
+        directory: &Path,
+        upstream: &str,
+        (rule, output): (Rule, Output),
+    ) -> Result<Self> {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("bench.cedar"), policy(rule))?;
-        std::fs::write(directory.join("portreeve.toml"), configuration(directory, upstream))?;
+        std::fs::write(
+            directory.join("portreeve.toml"),
+            configuration(directory, upstream, output),
+        )?;
         let mut prepared = Self {
             program: program.to_owned(),
             directory: directory.to_owned(),
@@ -107,8 +139,8 @@ struct Ready {
 }
 
 /// Defaults, but for what would stop a benchmark: the rates and the number of calls at once.
-fn configuration(directory: &Path, upstream: &str) -> String {
-    let directory = directory.display();
+fn configuration(directory: &Path, upstream: &str, output: Output) -> String {
+    let (directory, output) = (directory.display(), output.configuration());
     format!(
         r#"[listen]
 mcp = "127.0.0.1:0"
@@ -123,6 +155,8 @@ url = "{upstream}"
 trust = "internal"
 [servers.{SERVER}.tools.{TOOL}]
 risk = "low"
+[servers.{SERVER}.tools.{DECLARED_TOOL}]
+risk = "low"
 
 [policy]
 files = ["{directory}/bench.cedar"]
@@ -130,7 +164,8 @@ files = ["{directory}/bench.cedar"]
 [limits]
 rate = [{{ per = "principal", calls = 4000000000, window = "1m" }}, {{ per = "tool", calls = 4000000000, window = "1m" }}]
 concurrency = {{ per_principal = 1024, per_server = 1024 }}
-"#
+
+{output}"#
     )
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Place};
+use crate::sample::Ask;
 use crate::{cpu, sample};
 
 /// What to do.
@@ -24,6 +25,7 @@ pub(crate) struct Job {
     /// How long what goes on behind a call (records, indexes) may take to be finished and counted.
     pub(crate) afterwork_ms: u64,
     pub(crate) kilobytes: u32,
+    pub(crate) ask: Ask,
     pub(crate) connections: usize,
     pub(crate) calls: u64,
     pub(crate) seconds: u64,
@@ -52,7 +54,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 }
 
 async fn drive(job: Job) -> Result<Round> {
-    let result = sample::result(job.kilobytes)?;
+    let result = job.ask.result(job.kilobytes)?;
     let mut workers = Vec::new();
     for _ in 0..job.connections {
         let mut client = Client::connect(&job.place).await?;
@@ -69,6 +71,7 @@ async fn drive(job: Job) -> Result<Round> {
         ids: ids.clone(),
         last: ids.load(Ordering::Relaxed) + calls,
         kilobytes: job.kilobytes,
+        ask: job.ask,
     };
     let afterwork = Duration::from_millis(job.afterwork_ms);
     let deadline = Instant::now() + Duration::from_secs(job.seconds);
@@ -111,6 +114,7 @@ struct Shift {
     ids: Arc<AtomicU64>,
     last: u64,
     kilobytes: u32,
+    ask: Ask,
 }
 
 async fn work(workers: Vec<Worker>, shift: Shift, deadline: Instant) -> Result<Vec<Worker>> {
@@ -135,7 +139,12 @@ async fn toil(mut worker: Worker, shift: Shift, deadline: Instant) -> Result<Wor
         }
         worker
             .client
-            .call(id, shift.kilobytes, &worker.result, &mut worker.answer)
+            .call(
+                id,
+                sample::call(id, shift.kilobytes, shift.ask),
+                &worker.result,
+                &mut worker.answer,
+            )
             .await?;
         worker.took.push(began.elapsed());
     }

@@ -13,14 +13,23 @@ use serde_json::json;
 use crate::child::{self, Started};
 use crate::client::Place;
 use crate::cold_start::{self, ColdStart};
-use crate::gateway::{Prepared, Rule};
+use crate::gateway::{Output, Prepared, Rule};
 use crate::rounds::{self, Figures, Load, Target};
+use crate::sample::Ask;
 use crate::{Plan, cpu, sample};
 
 /// The whole call with a 1 KB result, as a multiple of `bare`.
 const MOST_TIMES_BARE: f64 = 2.5;
 /// The whole call with a 100 KB result, as a multiple of `split`.
 const MOST_TIMES_SPLIT: f64 = 1.3;
+/// The whole call with a 100 KB result, judged, looked through and fenced, as a multiple of `tree`.
+const MOST_TIMES_TREE: f64 = 1.0;
+/// A tool without a schema, as a multiple of the same with nothing switched on.
+const MOST_TIMES_OFF: f64 = 1.1;
+/// The gateway as it comes, with everything switched off, and with everything switched on.
+const DEFAULTS: &str = "portreeve";
+const OFF: &str = "portreeve, output unjudged";
+const EVERYTHING: &str = "portreeve, everything on";
 /// From the start of the process to the first answered call.
 const SLOWEST_START_MS: f64 = 300.0;
 /// The gateway indexes its ledger once a second; that work counts too.
@@ -177,20 +186,28 @@ fn start_targets(program: &Path, scratch: &Path, upstream: &str) -> Result<(Vec<
             place: Place { url, token: None },
             process: process.id(),
             afterwork_ms: 100,
+            ask: Ask::Plain,
         });
         processes.push(process);
     }
-    let rules = [
-        ("portreeve", Rule::ContextFree),
-        ("portreeve, argument rule", Rule::Arguments),
+    let settings = [
+        (DEFAULTS, Rule::ContextFree, Output::Defaults),
+        ("portreeve, argument rule", Rule::Arguments, Output::Defaults),
+        (OFF, Rule::ContextFree, Output::Off),
+        (EVERYTHING, Rule::ContextFree, Output::Everything),
     ];
-    for (name, rule) in rules {
-        let running = Prepared::new(program, &scratch.join(format!("{rule:?}")), upstream, rule)?.start()?;
+    for (name, rule, output) in settings {
+        let directory = scratch.join(format!("{rule:?}{output:?}"));
+        let running = Prepared::new(program, &directory, upstream, (rule, output))?.start()?;
         targets.push(Target {
             name,
             place: running.place,
             process: running.process.id(),
             afterwork_ms: INDEXED_WITHIN_MS,
+            ask: match output {
+                Output::Defaults | Output::Off => Ask::Plain,
+                Output::Everything => Ask::Fenced,
+            },
         });
         processes.push(running.process);
     }
@@ -233,7 +250,8 @@ fn missed(run: &Run) -> impl Iterator<Item = String> {
         .iter()
         .filter(|table| table.load == SMALL_CALLS)
         .flat_map(|table| &table.targets);
-    let dear = small.filter(|row| row.is_gateway() && row.ratio_to_bare > MOST_TIMES_BARE);
+    let dear = small.filter(|row| row.is_gateway() && row.target != EVERYTHING);
+    let dear = dear.filter(|row| row.ratio_to_bare > MOST_TIMES_BARE);
     let dear = dear.map(|row| {
         format!(
             "{}: a call costs {:.2} x bare, the most is {MOST_TIMES_BARE}",
@@ -248,7 +266,29 @@ fn missed(run: &Run) -> impl Iterator<Item = String> {
         let took = time.median_ms;
         format!("state directory {state_directory}: {took:.0} ms to the first answer, the most is {SLOWEST_START_MS}")
     });
-    dear.chain(slow).chain(heavy(run))
+    dear.chain(slow).chain(heavy(run)).chain(judged(run))
+}
+
+/// What judging results costs too much: everything on beside a mere tree, and defaults without a schema beside off.
+fn judged(run: &Run) -> impl Iterator<Item = String> {
+    let limits = [
+        (LARGE_CALLS, EVERYTHING, "tree", MOST_TIMES_TREE),
+        (LARGE_CALLS, DEFAULTS, OFF, MOST_TIMES_OFF),
+        (SMALL_CALLS, DEFAULTS, OFF, MOST_TIMES_OFF),
+    ];
+    limits.into_iter().filter_map(|(load, target, other, most)| {
+        let table = run.loads.iter().find(|table| table.load == load)?;
+        let row = |name: &str| table.targets.iter().find(|row| row.target == name);
+        let ratio = ratio(row(target)?, row(other)?);
+        let line = format!("{target}, {load}: a call costs {ratio:.2} x {other}, the most is {most}");
+        (ratio > most).then_some(line)
+    })
+}
+
+/// The median of the ratios of two targets, each within one round.
+fn ratio(row: &Figures, other: &Figures) -> f64 {
+    let rounds = row.cpu_us_of_each_round.iter().zip(&other.cpu_us_of_each_round);
+    rounds::median(rounds.map(|(cost, other)| cost / other).collect())
 }
 
 /// Large results that cost too much more than splitting their envelope.
@@ -257,7 +297,10 @@ fn heavy(run: &Run) -> impl Iterator<Item = String> {
     large.flat_map(|table| {
         let split = table.targets.iter().find(|row| row.target == "split");
         let split = split.map_or(f64::INFINITY, |row| row.cpu_us_per_call);
-        let rows = table.targets.iter().filter(|row| row.is_gateway());
+        let rows = table
+            .targets
+            .iter()
+            .filter(|row| row.is_gateway() && row.target != EVERYTHING);
         let ratios = rows.map(move |row| (&row.target, row.cpu_us_per_call / split));
         ratios
             .filter(|(_, ratio)| *ratio > MOST_TIMES_SPLIT)
@@ -342,6 +385,32 @@ mod tests {
     fn each_missed_target_is_named() {
         assert_eq!(missed(&run_with(2.5, 300.0)).count(), 0);
         assert_eq!(missed(&run_with(2.51, 300.1)).count(), 2);
+    }
+
+    // R050 R054: a tool without a schema, and everything switched off, are compared round by round; bytes are compared
+    // by the generator, call by call
+    #[test]
+    fn judging_is_compared_with_a_tree_and_with_nothing() {
+        let row = |target: &str, rounds: [f64; 3]| Figures {
+            target: target.to_owned(),
+            cpu_us_of_each_round: rounds.to_vec(),
+            ..run_with(1.0, 1.0).loads[0].targets[0].clone()
+        };
+        let run = |everything, defaults| Run {
+            loads: vec![Table {
+                load: LARGE_CALLS.to_owned(),
+                targets: vec![
+                    row("tree", [100.0, 300.0, 200.0]),
+                    row(OFF, [50.0, 60.0, 55.0]),
+                    row(EVERYTHING, everything),
+                    row(DEFAULTS, defaults),
+                ],
+            }],
+            ..run_with(1.0, 1.0)
+        };
+        assert_eq!(judged(&run([99.0, 290.0, 400.0], [54.0, 62.0, 90.0])).count(), 0);
+        assert_eq!(judged(&run([101.0, 310.0, 100.0], [50.0, 62.0, 55.0])).count(), 1);
+        assert_eq!(judged(&run([99.0, 290.0, 100.0], [56.0, 67.0, 61.0])).count(), 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::child;
 use crate::client::Place;
 use crate::generate::{Job, Round};
+use crate::sample::Ask;
 
 /// Something to drive.
 pub(crate) struct Target {
@@ -17,6 +18,7 @@ pub(crate) struct Target {
     pub(crate) place: Place,
     pub(crate) process: u32,
     pub(crate) afterwork_ms: u64,
+    pub(crate) ask: Ask,
 }
 
 /// How to drive it.
@@ -70,6 +72,7 @@ pub(crate) fn drive(targets: &[Target], load: Load) -> Result<Vec<Figures>> {
                 process: target.process,
                 afterwork_ms: target.afterwork_ms,
                 kilobytes,
+                ask: target.ask,
                 connections,
                 calls,
                 seconds,

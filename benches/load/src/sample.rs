@@ -4,14 +4,17 @@
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The revision both ends speak.
 pub(crate) const VERSION: &str = "2025-11-25";
 /// The upstream's name in the gateway's configuration.
 pub(crate) const SERVER: &str = "bench";
-/// The one tool.
+/// A tool that declares nothing about its output.
 pub(crate) const TOOL: &str = "echo";
+/// The same with an output schema.
+pub(crate) const DECLARED_TOOL: &str = "report";
 /// The caller.
 pub(crate) const AGENT: &str = "bench";
 
@@ -37,10 +40,42 @@ fn request(method: &str, params: &Value) -> Bytes {
         .into()
 }
 
+/// What is asked for, and so what has to come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// A result that comes back as it was sent.
+    Plain,
+    /// One of a tool with an output schema, whose text comes back in a fence.
+    Fenced,
+}
+
+impl Ask {
+    fn tool(self) -> &'static str {
+        match self {
+            Self::Plain => TOOL,
+            Self::Fenced => DECLARED_TOOL,
+        }
+    }
+
+    /// The result that has to come back.
+    pub(crate) fn result(self, kilobytes: u32) -> Result<Bytes> {
+        let sent = result(kilobytes)?;
+        Ok(match self {
+            Self::Plain => sent,
+            Self::Fenced => {
+                let mark = format!("untrusted:{SERVER}/{DECLARED_TOOL}");
+                let fenced = format!("«{mark}»\\n{TEXT}\\n«/{mark}»");
+                String::from_utf8(sent.into())?.replacen(TEXT, &fenced, 1).into()
+            }
+        })
+    }
+}
+
 /// A call for a result of `kilobytes`.
-pub(crate) fn call(id: u64, kilobytes: u32) -> Bytes {
+pub(crate) fn call(id: u64, kilobytes: u32, ask: Ask) -> Bytes {
+    let tool = ask.tool();
     let arguments = format!(r#"{{"kilobytes":{kilobytes},"path":"/srv/agents/files/report-2026.txt"}}"#);
-    let params = format!(r#"{{"arguments":{arguments},"name":"{TOOL}"}}"#);
+    let params = format!(r#"{{"arguments":{arguments},"name":"{tool}"}}"#);
     format!(r#"{{"id":{id},"jsonrpc":"2.0","method":"tools/call","params":{params}}}"#).into()
 }
 
@@ -56,16 +91,40 @@ pub(crate) fn tools() -> Value {
         "path": {"maxLength": 256, "type": "string"},
     });
     let schema = json!({"properties": properties, "required": ["kilobytes", "path"], "type": "object"});
-    json!({"tools": [{"description": "Answers with a report of the size asked for.", "inputSchema": schema, "name": TOOL}]})
+    let description = "Answers with a report of the size asked for.";
+    let tool = json!({"description": description, "inputSchema": schema, "name": TOOL});
+    let declared = json!({"description": description, "inputSchema": schema, "name": DECLARED_TOOL, "outputSchema": output_schema()});
+    json!({"tools": [tool, declared]})
 }
+
+/// What the results are.
+fn output_schema() -> Value {
+    let item = json!({
+        "additionalProperties": false,
+        "properties": {
+            "active": {"type": "boolean"},
+            "amount_cents": {"minimum": 0, "type": "integer"},
+            "id": {"type": "integer"},
+            "name": {"maxLength": 200, "type": "string"},
+            "path": {"type": "string"},
+            "tags": {"items": {"type": "string"}, "type": "array"},
+        },
+        "required": ["id", "name", "path"],
+        "type": "object",
+    });
+    let items = json!({"items": item, "type": "array"});
+    let properties = json!({"items": items, "note": {"type": "string"}});
+    json!({"properties": properties, "required": ["items"], "type": "object"})
+}
+
+const TEXT: &str = "The report lists what was found; see the structured content.";
 
 /// A result of exactly `kilobytes` times 1024 bytes: a sentence, and structured content.
 pub(crate) fn result(kilobytes: u32) -> Result<Bytes> {
     let wanted = 1024 * usize::try_from(kilobytes)?;
-    let text = "The report lists what was found; see the structured content.";
     let whole = |items: &[Value], note: &str| {
         let content = json!({"items": items, "note": note});
-        json!({"content": [{"text": text, "type": "text"}], "structuredContent": content}).to_string()
+        json!({"content": [{"text": TEXT, "type": "text"}], "structuredContent": content}).to_string()
     };
     let mut items = Vec::new();
     let mut size = whole(&items, "").len();
@@ -119,6 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn a_fenced_result_differs_by_its_fence_alone() {
+        let (sent, fenced) = (Ask::Plain.result(SMALL).unwrap(), Ask::Fenced.result(SMALL).unwrap());
+        let tree: Value = serde_json::from_slice(&fenced).unwrap();
+        let text = tree["content"][0]["text"].as_str().unwrap();
+        assert_eq!(
+            text,
+            format!("«untrusted:bench/report»\n{TEXT}\n«/untrusted:bench/report»")
+        );
+        assert_eq!(
+            tree["structuredContent"],
+            serde_json::from_slice::<Value>(&sent).unwrap()["structuredContent"]
+        );
+    }
+
+    #[test]
     fn a_changed_byte_or_id_is_noticed() {
         let right = br#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#;
         assert!(is_answer(7, br#"{"a":1}"#, right));
@@ -130,7 +204,7 @@ mod tests {
     #[test]
     fn the_upstream_recognises_what_the_generator_asks_for() {
         for (kilobytes, large) in [(SMALL, false), (LARGE, true)] {
-            let body: Value = serde_json::from_slice(&call(1, kilobytes)).unwrap();
+            let body: Value = serde_json::from_slice(&call(1, kilobytes, Ask::Plain)).unwrap();
             let arguments = body["params"]["arguments"].to_string();
             assert_eq!(asks_for_large(arguments.as_bytes()), large);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind};
 use screening::result::strip::{Classes, strip};
@@ -37,8 +37,26 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
             ("everything on, fences too,", &bench.everything),
             ("nothing on", &bench.nothing),
         ] {
-            let run = |stage: &str| Figure::of(stage, || bench.screen(&result, rules)).reading(size);
-            add(&run, &format!("screen {kilobytes} KB: {what}"));
+            let run =
+                |stage: &str| Figure::of(stage, || bench.screen(Raw::Unread(result.clone()), rules)).reading(size);
+            let target = if (kilobytes, what) == (1, SMALL) {
+                SMALL_MOST_US
+            } else {
+                f64::INFINITY
+            };
+            add(
+                &|stage| run(stage).under(target),
+                &format!("screen {kilobytes} KB: {what}"),
+            );
+        }
+        // In a call the answer was split before, and so read through once.
+        let split = split(&result)?;
+        for (what, rules) in [
+            ("guard alone", &bench.nothing),
+            ("guard and validate", &bench.validating),
+        ] {
+            let run = |stage: &str| Figure::of(stage, || bench.screen(split.clone(), rules)).reading(size);
+            add(&run, &format!("screen {kilobytes} KB, split before: {what}"));
         }
         let tree = |stage: &str| Figure::of(stage, || serde_json::from_slice::<Value>(&result).is_ok()).reading(size);
         add(&tree, &format!("screen {kilobytes} KB: merely a tree, for comparison"));
@@ -51,7 +69,41 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         };
         add(&take, &format!("strip 1 MB of {what}"));
     }
+    ensure!(
+        is_cheap(&figures),
+        "the guard costs more than {GUARD_SHARE} of reading and judging 100 KB"
+    );
     Ok(figures)
+}
+
+/// Whether the guard of a split result costs little beside the reading and judging that it comes before.
+fn is_cheap(figures: &[Figure]) -> bool {
+    let cost = |what: &str| {
+        let stage = format!("screen 100 KB, split before: {what}");
+        figures
+            .iter()
+            .find(|figure| figure.stage == stage)
+            .map(|figure| figure.median_us)
+    };
+    match (cost("guard alone"), cost("guard and validate")) {
+        (Some(guard), Some(all)) => guard <= GUARD_SHARE * (all - guard),
+        _ => true,
+    }
+}
+
+/// The part of it.
+const GUARD_SHARE: f64 = 0.15;
+
+/// A clean result of 1 KB with its copy as text: guarded, judged, looked through.
+const SMALL: &str = "guard, validate and scan";
+const SMALL_MOST_US: f64 = 25.0;
+
+/// As [`mcp`] splits an answer.
+fn split(result: &Bytes) -> Result<Raw> {
+    let answer = Bytes::from([br#"{"result":"#, result.as_ref(), b"}"].concat());
+    let members = vocabulary::json::scanned::members_of(&answer, 512, ["result"]);
+    let [result] = members.map_err(|_| anyhow::anyhow!("the result does not split"))?;
+    result.map(Raw::Scanned).context("there is no result")
 }
 
 struct Bench {
@@ -111,8 +163,7 @@ impl Bench {
         })
     }
 
-    /// As a call does it: split first, so that the result was read through once.
-    fn screen(&self, answer: &Bytes, rules: &Rules) -> usize {
+    fn screen(&self, raw: Raw, rules: &Rules) -> usize {
         let origin = Origin {
             server: "bench",
             name: "tool",
@@ -120,14 +171,14 @@ impl Bench {
             standing: Standing::Untrusted,
             declared: self.declaration.declared(),
         };
-        let screening = result::screen(Raw::Unread(answer.clone()), &origin, rules);
+        let screening = result::screen(raw, &origin, rules);
         screening.release(&[(); 4]).map_or(0, |result| result.bytes().len())
     }
 
     fn is_clean(&self, result: &Bytes) -> bool {
         [&self.nothing, &self.validating, &self.scanning]
             .into_iter()
-            .all(|rules| self.screen(result, rules) == result.len())
+            .all(|rules| self.screen(Raw::Unread(result.clone()), rules) == result.len())
     }
 
     fn find(&self, text: &str) -> usize {
@@ -173,4 +224,24 @@ fn texts() -> [(&'static str, String); 3] {
         ("code", repeat(code)),
         ("keywords alone", repeat(keywords)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // R018: negligible beside reading and judging, or the run fails
+    #[test]
+    fn a_guard_that_costs_more_than_its_share_is_noticed() {
+        let run = |guard: f64, all: f64| {
+            let figure =
+                |what: &str, cost| Figure::from_rounds(&format!("screen 100 KB, split before: {what}"), vec![cost]);
+            is_cheap(&[figure("guard alone", guard), figure("guard and validate", all)])
+        };
+        assert!(run(1.0, 200.0) && run(15.0, 115.0));
+        assert!(!run(16.0, 115.0));
+        let raw = split(&with_copy(4096)).unwrap();
+        let bench = Bench::new().unwrap();
+        assert_eq!(bench.screen(raw, &bench.validating), with_copy(4096).len());
+    }
 }

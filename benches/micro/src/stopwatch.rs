@@ -66,6 +66,15 @@ impl Figure {
         }
     }
 
+    /// With a target, if it is finite.
+    pub(crate) fn under(self, microseconds: f64) -> Self {
+        if microseconds.is_finite() {
+            self.at_most(microseconds)
+        } else {
+            self
+        }
+    }
+
     /// With the speed at which so many bytes were read.
     pub(crate) fn reading(self, bytes: usize) -> Self {
         Self {
