@@ -37,7 +37,9 @@ const MESSAGES: [Message; 6] = [
 /// The whole chokepoint: what comes out is UTF-8, is JSON if it was, and goes through once more without a change to its
 /// secrets and hidden characters.
 pub fn screen(data: &[u8]) {
-    let Some((switches, raw)) = data.split_first() else { return };
+    let Some((switches, raw)) = data.split_first() else {
+        return;
+    };
     let rules = rules(*switches);
     let message = MESSAGES[usize::from(*switches >> 5) % MESSAGES.len()];
     let declaration = Declaration::compile(Some(br#"{"type":"object","properties":{"a":{"maxLength":9}}}"#));
@@ -49,10 +51,15 @@ pub fn screen(data: &[u8]) {
         declared: declaration.declared(),
     };
     let run = |raw: Bytes, rules: &Rules| screen_raw(Raw::Unread(raw), &origin, rules).release(&[(); 16]);
-    let Ok(result) = run(Bytes::copy_from_slice(raw), &rules) else { return };
+    let Ok(result) = run(Bytes::copy_from_slice(raw), &rules) else {
+        return;
+    };
     let text = std::str::from_utf8(result.bytes()).expect("what was UTF-8 stays it");
     if Value::parse(raw, &LIMITS).is_ok() {
-        assert!(Value::parse(text.as_bytes(), &LIMITS).is_ok(), "JSON went in, and none came out");
+        assert!(
+            Value::parse(text.as_bytes(), &LIMITS).is_ok(),
+            "JSON went in, and none came out"
+        );
     }
     let again = Rules {
         sanitisation: Sanitisation {
@@ -80,7 +87,11 @@ fn rules(switches: u8) -> Rules {
             ..ValidationRules::default()
         },
         sanitisation: Sanitisation {
-            spotlight: if on(1) { Spotlight::Untrusted } else { Spotlight::Nothing },
+            spotlight: if on(1) {
+                Spotlight::Untrusted
+            } else {
+                Spotlight::Nothing
+            },
             action: match on(2) {
                 true => ResponseAction::Redact(DETECTOR.clone()),
                 false => ResponseAction::Block(DETECTOR.clone()),
@@ -98,11 +109,16 @@ fn rules(switches: u8) -> Rules {
 /// Literals lie within the message, in order, and apart from each other.
 pub fn walk(data: &[u8]) {
     for message in MESSAGES {
-        let Ok(walked) = walk_message(data, message) else { continue };
+        let Ok(walked) = walk_message(data, message) else {
+            continue;
+        };
         let mut at = 0;
         for literal in walked.literals() {
             let span = literal.span();
-            assert!(at <= span.start && span.end <= data.len(), "literals overlap or lie outside");
+            assert!(
+                at <= span.start && span.end <= data.len(),
+                "literals overlap or lie outside"
+            );
             at = span.end;
         }
     }
@@ -120,24 +136,32 @@ pub fn strip(data: &[u8]) {
     }
     left.extend_from_slice(&data[at..]);
     assert!(std::str::from_utf8(&left).is_ok(), "a character was cut in two");
-    assert!(strip_literal(&left, Classes::ALL, &[]).removals.is_empty(), "a second pass found more");
+    assert!(
+        strip_literal(&left, Classes::ALL, &[]).removals.is_empty(),
+        "a second pass found more"
+    );
 }
 
 /// Findings lie within the pieces, on borders of characters.
 pub fn detect(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let raws: Vec<&str> = text.split('\0').take(8).collect();
-    let piece = |(index, raw): (usize, &&'_ str)| Piece {
-        raw: raw.as_bytes(),
-        name: None,
-        joins: if index == 0 { Joins::Nothing } else { Joins::Previous },
-        kind: PieceKind::Text,
-    };
-    let pieces: Vec<Piece<'_>> = raws.iter().enumerate().map(piece).collect();
+    let mut pieces = Vec::with_capacity(raws.len());
+    for (index, raw) in raws.iter().enumerate() {
+        pieces.push(Piece {
+            raw: raw.as_bytes(),
+            name: None,
+            joins: if index == 0 { Joins::Nothing } else { Joins::Previous },
+            kind: PieceKind::Text,
+        });
+    }
     for finding in DETECTOR.find(&pieces, &Excuse { server: "s", tool: "t" }) {
         assert!(!finding.parts.is_empty());
         for (index, range) in finding.parts {
-            assert!(raws[index].get(range.clone()).is_some_and(|part| !part.is_empty()), "{range:?}");
+            assert!(
+                raws[index].get(range.clone()).is_some_and(|part| !part.is_empty()),
+                "{range:?}"
+            );
         }
     }
 }
@@ -146,7 +170,9 @@ pub fn detect(data: &[u8]) {
 pub fn output_schema(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (schema, value) = data.split_at(split);
-    let Ok(compiled) = OutputSchema::compile(schema) else { return };
+    let Ok(compiled) = OutputSchema::compile(schema) else {
+        return;
+    };
     if let Ok(tree) = Value::parse(value.get(1..).unwrap_or_default(), &LIMITS)
         && let Err(violations) = compiled.check(&tree)
     {
@@ -157,7 +183,9 @@ pub fn output_schema(data: &[u8]) {
 
 /// All pages together are the whole.
 pub fn page(data: &[u8]) {
-    let Some((limit, rest)) = data.split_first() else { return };
+    let Some((limit, rest)) = data.split_first() else {
+        return;
+    };
     let Ok(whole) = std::str::from_utf8(rest) else { return };
     let (mut offset, mut read) = (0, String::new());
     for _ in 0..=whole.len() {
