@@ -262,7 +262,7 @@ impl Detector {
 /// Packs are read whole at build time: a gateway without its rules cannot be installed.
 const EMBEDDED: Pack<'static> = Pack {
     name: "rules/secrets.toml",
-    text: include_str!("../../../rules/secrets.toml"),
+    text: include_str!("../rules/secrets.toml"),
 };
 
 #[cfg(test)]
