@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::escape::{Sign, outer, sign};
+use crate::result::strip::class_of;
 
 /// Whether the raw content of a string has to be decoded before it is scanned: anything but printable ASCII without a
 /// backslash.
@@ -56,35 +57,7 @@ pub(super) fn spoken(name: &str) -> Cow<'_, str> {
 
 /// Whether any class of stripping takes this character out.
 pub(super) fn is_hidden(found: char) -> bool {
-    match u32::from(found) {
-        0x09 | 0x0a | 0x0d => false,
-        0..=0x1f | 0x7f..=0x9f => true,
-        0x20..=0x7e => false,
-        code => is_ignored(code),
-    }
-}
-
-/// `Default_Ignorable_Code_Point`, direction marks and interlinear annotation.
-fn is_ignored(code: u32) -> bool {
-    matches!(
-        code,
-        0xad | 0x34f
-            | 0x61c
-            | 0x115f..=0x1160
-            | 0x17b4..=0x17b5
-            | 0x180b..=0x180f
-            | 0x200b..=0x200f
-            | 0x202a..=0x202e
-            | 0x2060..=0x206f
-            | 0x3164
-            | 0xfe00..=0xfe0f
-            | 0xfeff
-            | 0xffa0
-            | 0xfff0..=0xfffb
-            | 0x1_bca0..=0x1_bca3
-            | 0x1_d173..=0x1_d17a
-            | 0xe_0000..=0xe_0fff
-    )
+    class_of(u32::from(found)).is_some()
 }
 
 /// Where the control sequence whose first sign ends before `at` is over. `None` if the sign begins no sequence.

@@ -15,6 +15,8 @@ use super::edit::MOST_EDITS;
 use super::edit::units::is_quiet;
 use pass::Pass;
 
+pub(crate) use tables::class_of;
+
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {

@@ -2,8 +2,9 @@
 
 use super::Class;
 
-/// The class of a code point that stands for itself; [`Class::Ansi`] is decided by the sequence it begins.
-pub(super) fn class_of(code: u32) -> Option<Class> {
+/// The class of a code point that stands for itself; [`Class::Ansi`] is decided by the sequence it begins. Detection
+/// looks through the same ones.
+pub(crate) fn class_of(code: u32) -> Option<Class> {
     match code {
         0x09 | 0x0A | 0x0D => None,
         0..=0x1F | 0x7F..=0x9F => Some(Class::C0C1),
