@@ -19,7 +19,7 @@ use crate::asked::Ended;
 use crate::case::{Case, Decided};
 use crate::client::Client;
 use crate::dialogue::{Binding, Round, unusable};
-use crate::escort::{Asking, Escort};
+use crate::escort::{Asking, Escort, Troubles};
 use crate::introduce::Offers;
 use crate::reply::Prepared;
 use crate::session::OpenCall;
@@ -222,6 +222,7 @@ impl Case<'_> {
             token: request.params().meta("progressToken"),
             our_token: flight.id(),
             asking: Asking::default(),
+            troubles: Troubles::default(),
             tool: journey.facts.tool_name.as_deref(),
         };
         let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));

@@ -28,6 +28,7 @@ pub(crate) struct Escort<'a> {
     /// The token that the server was given.
     pub(crate) our_token: u64,
     pub(crate) asking: Asking,
+    pub(crate) troubles: Troubles,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
 }
@@ -39,12 +40,14 @@ pub(crate) struct Asking(Arc<Questions>);
 #[derive(Default)]
 struct Questions {
     open: AtomicUsize,
-    troubles: AtomicUsize,
     last: Mutex<Option<Instant>>,
 }
 
-/// Notifications of one call that may need a decision; what comes after them is not heard, so that no server can fill
-/// the log.
+/// How many notifications of one call needed a decision. After [`MOST_TROUBLES`] none is heard any more, so that no
+/// server can fill the log.
+#[derive(Clone, Default)]
+pub(crate) struct Troubles(Arc<AtomicUsize>);
+
 const MOST_TROUBLES: usize = 100;
 /// Questions of one call that may be open at a time.
 const MOST_QUESTIONS: usize = 16;
@@ -65,19 +68,21 @@ impl Asking {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn is_tired(&self) -> bool {
-        self.0.troubles.load(Ordering::Relaxed) >= MOST_TROUBLES
-    }
-
-    fn trouble(&self) {
-        self.0.troubles.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn last(&self) -> Option<Instant> {
         if self.0.open.load(Ordering::SeqCst) > 0 {
             return Some(Instant::now());
         }
         *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Troubles {
+    fn are_too_many(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= MOST_TROUBLES
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -117,7 +122,7 @@ impl Escort<'_> {
             self.gateway.list_changed(self.server, kind);
             return;
         }
-        if self.asking.is_tired() {
+        if self.troubles.are_too_many() {
             return;
         }
         let town = self.gateway.town();
@@ -133,7 +138,7 @@ impl Escort<'_> {
         };
         let screened = self.gateway.screen(told.into_params(), &origin, self.asked).await;
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
-            self.asking.trouble();
+            self.troubles.add();
         }
         let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method, "a notification was withheld");

@@ -20,7 +20,7 @@ use crate::asked::{Asked, Ended};
 use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
-use crate::escort::{Asking, Escort};
+use crate::escort::{Asking, Escort, Troubles};
 use crate::question::Allowed;
 use crate::reply::Prepared;
 use crate::session::Owner;
@@ -101,6 +101,7 @@ impl Case<'_> {
             server: journey.server.id().clone(),
             our_token: flight.id(),
             asking: asking.clone(),
+            troubles: Troubles::default(),
             tool: journey.facts.tool_name.clone(),
             tell,
         };
@@ -220,6 +221,7 @@ struct Attendant {
     server: vocabulary::ServerId,
     our_token: u64,
     asking: Asking,
+    troubles: Troubles,
     tool: Option<String>,
     tell: mpsc::Sender<Posed>,
 }
@@ -237,6 +239,7 @@ impl Companion for Attendant {
                         token: token.as_deref(),
                         our_token: self.our_token,
                         asking: self.asking.clone(),
+                        troubles: self.troubles.clone(),
                         tool: None,
                     };
                     return escort.hear(aside).await;

@@ -15,7 +15,7 @@ use vocabulary::{Digest, ServerId};
 use crate::answer::{Gateway, Letter};
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
-use crate::escort::{Asking, Escort, changed_list};
+use crate::escort::{Asking, Escort, Troubles, changed_list};
 use crate::introduce::{Offers, usable};
 use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
 use crate::reply::Prepared;
@@ -247,6 +247,7 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
             token: None,
             our_token: 0,
             asking: Asking::default(),
+            troubles: Troubles::default(),
             tool: None,
         };
         let tell = || {
