@@ -210,3 +210,53 @@ async fn a_schema_that_changes_withdraws_its_tool_and_is_enforced_once_approved(
     );
     is_withheld("approved", &agent.call("work", json!({})).await.last(), SCHEMA);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_is_compiled_once_for_all_calls_and_once_more_when_it_changes() {
+    // R058
+    let tools = |work: &Value| {
+        let rest = [declaring("other", &counted()), tool("odd"), tool("even")];
+        [&[declaring("work", work)], &rest[..]].concat()
+    };
+    let mut harbour = harbour(Speaks::Legacy, &tools(&counted()), |setup| {
+        setup
+            .set("output_validation.mode", "strict")
+            .variable("PORTREEVE_LOG", "debug")
+            .policy(&marked(0))
+    })
+    .await;
+    let agent = harbour.agent("ann").await;
+    let compiled = |harbour: &Harbour, tool: &str| {
+        let logs = harbour.gateway.logs();
+        let lines = logs
+            .lines()
+            .filter(|line| line.contains("what judges calls of a tool was compiled"));
+        lines.filter(|line| line.contains(tool)).count()
+    };
+    assert_eq!(agent.names().await, ["even", "other", "work"]);
+    harbour.peer.always("work", Turn::Result(CONFORMING.to_owned()));
+    for number in 0..1_000 {
+        if number == 500 {
+            harbour.peer.always("work", Turn::Result(VIOLATION.to_owned()));
+        }
+        let answer = agent.call("work", json!({})).await;
+        assert_eq!(is_verbatim(&answer, CONFORMING), number < 500, "{}", answer.text());
+    }
+    assert_eq!((compiled(&harbour, "work"), compiled(&harbour, "other")), (1, 1));
+    let deeper = |setup: Setup| setup.set("output_validation.max_depth", 32);
+    reconfigure(&mut harbour.gateway, &agent, 1, deeper).await;
+    is_withheld("reloaded", &agent.call("work", json!({})).await.last(), SCHEMA);
+    assert_eq!(compiled(&harbour, "work"), 1, "a reload compiles nothing again");
+    harbour
+        .peer
+        .list("tools", &tools(&json!({"type": "object", "required": ["m"]})));
+    let other = r#"{"content":[],"structuredContent":{"m":1}}"#;
+    harbour.peer.always("work", Turn::Result(other.to_owned()));
+    let home = &harbour.gateway.home;
+    home.cli(&["server", "refresh", "peer"]).success();
+    home.cli(&["tool", "approve", "peer/work"]).success();
+    for _ in 0..100 {
+        assert!(is_verbatim(&agent.call("work", json!({})).await, other));
+    }
+    assert_eq!((compiled(&harbour, "work"), compiled(&harbour, "other")), (2, 1));
+}

@@ -84,6 +84,66 @@ async fn a_schema_that_cannot_be_used_warns_once_and_stops_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_accepts_everything_counts_as_declared_and_is_marked() {
+    // R032
+    // Attack 23
+    let vacuous = [
+        json!({}),
+        json!(true),
+        json!({"title": "anything", "description": "at all", "$defs": {"n": {"type": "integer"}}}),
+        json!({"allOf": [true, {}], "properties": {"n": true}, "if": {"type": "string"}}),
+        json!({"pattern": "(?=x)"}),
+    ];
+    let twins = [
+        json!({"type": "object"}),
+        json!({"properties": {"n": {"type": "string"}}}),
+    ];
+    let named = |kind: &str, schemas: &[Value]| -> Vec<Value> {
+        let numbered = schemas.iter().enumerate();
+        numbered
+            .map(|(n, schema)| declaring(&format!("{kind}{n}"), schema))
+            .collect()
+    };
+    let offered = [named("vacuous", &vacuous), named("twin", &twins), vec![tool("plain")]].concat();
+    let strict = |setup: Setup| {
+        setup
+            .set("servers.files.trust", "verified")
+            .set("output_validation.mode", "strict")
+            .set("output_validation.missing_structured_content", "block")
+            .set("output_validation.uncompilable_schema", "block")
+    };
+    let town = Town::offering(&offered, strict).await;
+    let agent = town.agent("ann").await;
+    let home = &town.gateway.home;
+    let missing = r#"{"content":[]}"#;
+    for n in 0..vacuous.len() {
+        let name = format!("vacuous{n}");
+        assert_eq!(output_of(home, &name), "vacuous", "{name}");
+        let shown = home.cli(&["tool", "show", &format!("files/{name}")]).success();
+        assert!(shown.contains("vacuous"), "{name}: {shown}");
+        for anything in [STRUCTURED, r#"{"content":[],"structuredContent":[null]}"#] {
+            town.files.on(&name, Act::Answer(anything.to_owned()));
+            assert!(is_verbatim(&agent.call(&name, json!({})).await, anything), "{name}");
+        }
+        town.files.on(&name, Act::Answer(missing.to_owned()));
+        is_withheld(&name, &agent.call(&name, json!({})).await.last(), SCHEMA);
+    }
+    for n in 0..twins.len() {
+        let name = format!("twin{n}");
+        assert_eq!(output_of(home, &name), "enforced", "{name}");
+        let wrong = r#"{"content":[],"structuredContent":{"n":7}}"#;
+        town.files.on(&name, Act::Answer(wrong.to_owned()));
+        let answer = agent.call(&name, json!({})).await;
+        assert_eq!(is_verbatim(&answer, wrong), n == 0, "{name}: {}", answer.text());
+    }
+    town.files.on("plain", Act::Answer(missing.to_owned()));
+    assert!(
+        is_verbatim(&agent.call("plain", json!({})).await, missing),
+        "nothing is declared"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_definition_with_what_nobody_sees_waits_for_a_person() {
     let mut hidden = tool("hidden");
     hidden["description"] = json!("adds numbers\u{e0069}\u{e0067}");

@@ -10,7 +10,7 @@ use crate::support::setup::Home;
 use crate::support::{Agent, Gateway, Issuer, Setup, eventually};
 
 /// One server, and one call to it.
-struct Case<'a> {
+pub(super) struct Case<'a> {
     command: Vec<String>,
     read: Vec<PathBuf>,
     env: Value,
@@ -20,7 +20,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// A Node server: its script, then its arguments.
-    fn node(script: &str, arguments: &[&str]) -> Self {
+    pub(super) fn node(script: &str, arguments: &[&str]) -> Self {
         let script = modules().join("@modelcontextprotocol").join(script);
         let mut command = vec!["node".to_owned(), script.display().to_string()];
         command.extend(arguments.iter().map(|word| (*word).to_owned()));
@@ -28,7 +28,7 @@ impl<'a> Case<'a> {
     }
 
     /// A Python server: its script in the environment, run by the environment's interpreter.
-    fn python(script: &str, arguments: &[&str]) -> Self {
+    pub(super) fn python(script: &str, arguments: &[&str]) -> Self {
         let venv = environment::peers().join("venv");
         let bin = |name: &str| venv.join("bin").join(name).display().to_string();
         let mut command = vec![bin("python"), bin(script)];
@@ -50,7 +50,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn env(self, env: Value) -> Self {
+    pub(super) fn env(self, env: Value) -> Self {
         Self { env, ..self }
     }
 
@@ -62,16 +62,26 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The program.
+    pub(super) fn script(&self) -> PathBuf {
+        PathBuf::from(&self.command[1])
+    }
+
+    /// What a configuration says of it.
+    pub(super) fn entry(&self, trust: &str) -> Value {
+        json!({"command": self.command, "trust": trust, "sandbox": {"read": self.read, "env": self.env}})
+    }
+
     /// Makes the call through a gateway and gives its text; `None` where the server is not installed.
     async fn play(self, prepare: impl FnOnce(&Home)) -> Option<(String, Gateway)> {
-        let script = PathBuf::from(&self.command[1]);
-        if !are_installed(&[&script]) {
+        if !are_installed(&[&self.script()]) {
             return None;
         }
         let issuer = Issuer::start().await;
-        let entry = json!({"command": self.command, "trust": "internal",
-            "sandbox": {"read": self.read, "env": self.env}});
-        let home = Setup::new().issuer(&issuer).set("servers.peer", entry).home();
+        let home = Setup::new()
+            .issuer(&issuer)
+            .set("servers.peer", self.entry("internal"))
+            .home();
         prepare(&home);
         let gateway = home.serve().await;
         let agent = Agent::connect(&gateway, "/mcp/peer", &issuer.token("ann")).await;
@@ -163,7 +173,7 @@ async fn mcp_server_git_reads_a_repository_in_its_workspace() {
 }
 
 /// A repository with a file that git does not know yet, owned by whom the server runs as.
-fn repository_in(home: &Home) {
+pub(super) fn repository_in(home: &Home) {
     let at = workspace(home);
     std::fs::create_dir_all(&at).unwrap();
     Finished::of(command("/usr/bin/git").args(["init", "--quiet"]).arg(&at)).success();

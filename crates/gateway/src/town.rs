@@ -292,6 +292,8 @@ impl ToolOnDisplay {
         let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;
         let marks = Marks::read(&entry.input_schema).ok()?;
         let (plain, federated) = (OnceLock::new(), OnceLock::new());
+        let (server, tool) = (&entry.id.server, &entry.id.name);
+        tracing::debug!(%server, %tool, "what judges calls of a tool was compiled");
         Some(Arc::new(Self {
             rules,
             output: Declaration::compile(entry.output_schema.as_deref()),
