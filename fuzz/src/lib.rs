@@ -25,13 +25,14 @@ const LIMITS: Limits = Limits {
     max_items: 1 << 20,
 };
 
-const MESSAGES: [Message; 6] = [
+const MESSAGES: [Message; 7] = [
     Message::ToolResult,
     Message::ResourceRead,
     Message::PromptGet,
     Message::TaskState,
     Message::Other,
     Message::Definitions,
+    Message::Error,
 ];
 
 /// The whole chokepoint: what comes out is UTF-8, is JSON if it was, and goes through once more without a change to its

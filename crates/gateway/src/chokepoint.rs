@@ -78,6 +78,28 @@ impl Gateway {
         self.recorded(screening, origin, asked).await
     }
 
+    /// Screens what a tool brought, and keeps what was cut out of it for whoever asked.
+    pub(crate) async fn screen_and_keep<R: Received>(
+        &self,
+        raw: R,
+        origin: &Origin<'_>,
+        entry: &Arc<ToolEntry>,
+        asked: &Asked,
+    ) -> Result<ScreenedResult, Withheld> {
+        // Taken before: should they change meanwhile, the text is only judged once more.
+        let rules = Arc::downgrade(&self.town().screening);
+        let mut result = self.screen(raw, origin, asked).await?;
+        let terms = Terms {
+            who: &asked.who,
+            ttl: self.town().limits.cache_ttl,
+            rules,
+        };
+        for kept in result.take_kept() {
+            self.cache.keep(&kept.key, kept.whole, entry, &terms);
+        }
+        Ok(result)
+    }
+
     async fn recorded(
         &self,
         screening: Screening,
@@ -138,20 +160,12 @@ impl Case<'_> {
             _ => Message::Other,
         };
         let origin = self.origin(journey, message);
-        // Taken before: should they change meanwhile, the text is only judged once more.
-        let rules = Arc::downgrade(&self.gateway.town().screening);
-        let mut result = self.gateway.screen(raw, &origin, self.asked).await?;
-        if let Target::Tool(entry) = &journey.target {
-            let terms = Terms {
-                who: &self.asked.who,
-                ttl: self.gateway.town().limits.cache_ttl,
-                rules,
-            };
-            for kept in result.take_kept() {
-                self.gateway.cache.keep(&kept.key, kept.whole, entry, &terms);
+        match &journey.target {
+            Target::Tool(entry) => self.gateway.screen_and_keep(raw, &origin, entry, self.asked).await,
+            Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_) => {
+                self.gateway.screen(raw, &origin, self.asked).await
             }
         }
-        Ok(result)
     }
 
     /// The error a journey ended with.
@@ -160,7 +174,7 @@ impl Case<'_> {
         journey: &Journey,
         raw: R,
     ) -> Result<ScreenedResult, Withheld> {
-        let origin = self.origin(journey, Message::Other);
+        let origin = self.origin(journey, Message::Error);
         self.gateway.screen(raw, &origin, self.asked).await
     }
 

@@ -131,12 +131,18 @@ impl Escort<'_> {
             _ => None,
         };
         let tool = task.and_then(|raw| self.gateway.tasks.tool_of(raw, &self.asked.who, self.server));
-        let origin = match &tool {
+        let params = told.into_params();
+        let screened = match &tool {
             // The result of a task is a tool's.
-            Some(tool) => of_tool(&town, tool, Message::TaskState),
-            None => beside_a_call(self.server, self.tool, Message::Other),
+            Some(tool) => {
+                let origin = of_tool(&town, tool, Message::TaskState);
+                self.gateway.screen_and_keep(params, &origin, tool, self.asked).await
+            }
+            None => {
+                let origin = beside_a_call(self.server, self.tool, Message::Other);
+                self.gateway.screen(params, &origin, self.asked).await
+            }
         };
-        let screened = self.gateway.screen(told.into_params(), &origin, self.asked).await;
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
             self.troubles.add();
         }

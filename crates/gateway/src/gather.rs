@@ -8,15 +8,15 @@ use bytes::Bytes;
 use mcp::method::federated;
 use mcp::splice::Splice;
 use policy::Target;
-use screening::result::Origin;
 use screening::result::walk::Message;
+use screening::result::{Origin, Raw, Received as _};
 use tokio::task::JoinSet;
 use upstream::{Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
-use crate::chokepoint::beside_a_call;
+use crate::chokepoint::{beside_a_call, of_tool};
 use crate::introduce::usable;
 use crate::town::{ServerState, Town};
 
@@ -151,15 +151,14 @@ impl Gateway {
         let caller = town.policy.caller(&asked.who);
         let mut admitted = Vec::new();
         for entry in listed.entries {
+            if kind == ListKind::Tasks {
+                admitted.extend(self.admitted_task(asked, town, server, entry.into_raw()).await);
+                continue;
+            }
             let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await else {
                 continue;
             };
             let raw = entry.bytes();
-            if kind == ListKind::Tasks {
-                // What is not this principal's is not there.
-                admitted.extend(self.tasks.renamed(raw, &asked.who, server));
-                continue;
-            }
             let Some((action, target)) = target(server, kind, raw) else {
                 continue;
             };
@@ -174,6 +173,15 @@ impl Gateway {
             }
         }
         admitted
+    }
+
+    /// A task by our name, judged as what its tool brings. What is not this principal's is not there.
+    async fn admitted_task(&self, asked: &Asked, town: &Town, server: &ServerId, raw: Raw) -> Option<Bytes> {
+        let theirs = raw.bytes().get(mcp::server::member_span(raw.bytes(), "taskId")?)?;
+        let tool = self.tasks.tool_of(theirs, &asked.who, server)?;
+        let origin = of_tool(town, &tool, Message::TaskState);
+        let entry = self.screen_and_keep(raw, &origin, &tool, asked).await.ok()?;
+        self.tasks.renamed(entry.bytes(), &asked.who, server)
     }
 
     /// The URIs or templates of a list that cross the chokepoint.

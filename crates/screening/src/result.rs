@@ -38,12 +38,18 @@ pub enum Raw {
 }
 
 impl Raw {
-    /// Bytes.
+    /// How many bytes.
     #[must_use]
     pub fn size(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The bytes, untrusted.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
         match self {
-            Self::Unread(bytes) => bytes.len(),
-            Self::Scanned(scanned) => scanned.bytes().len(),
+            Self::Unread(bytes) => bytes,
+            Self::Scanned(scanned) => scanned.bytes(),
         }
     }
 }

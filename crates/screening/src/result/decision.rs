@@ -222,6 +222,15 @@ impl Decision {
         }
     }
 
+    /// Members by which an error would be taken for a refusal of ours were taken out of its `data`.
+    pub(super) fn feigned(members: usize) -> Self {
+        let message = "members of an error's `data` that make it look like a refusal of the gateway were taken out";
+        Self {
+            stripped: vec![("forged_refusal", members as u64)],
+            ..Self::of(Act::Stripped, "refusal", "always", message.to_owned())
+        }
+    }
+
     /// A definition holds what no reader would see.
     pub(super) fn definition(counts: Counts) -> Self {
         let message = "the definition holds characters that nobody sees or a terminal would obey".to_owned();

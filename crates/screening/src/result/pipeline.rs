@@ -167,9 +167,10 @@ impl Run<'_> {
                 judge(result.bytes(), is_error)
             }
             (Message::TaskState, Declared::Nothing)
-            | (Message::ResourceRead | Message::PromptGet | Message::Other | Message::Definitions, _) => {
-                Verdict::Conforms
-            }
+            | (
+                Message::ResourceRead | Message::PromptGet | Message::Error | Message::Other | Message::Definitions,
+                _,
+            ) => Verdict::Conforms,
         }
     }
 
@@ -185,7 +186,8 @@ impl Run<'_> {
             || self.fences()
             || long
             || self.origin.message == Message::Definitions
-            || self.may_be_forged(raw);
+            || self.may_be_forged(raw)
+            || self.may_feign(raw);
         if some { Cause::Some } else { Cause::None }
     }
 
@@ -206,6 +208,22 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the message has an error that could be taken for a refusal of ours.
+    fn may_feign(&self, raw: &Raw) -> bool {
+        match (self.origin.message, raw) {
+            (Message::Error, _) | (Message::TaskState, Raw::Unread(_)) => true,
+            (Message::TaskState, Raw::Scanned(scanned)) => scanned.member("error") != Named::Never,
+            (
+                Message::ToolResult
+                | Message::ResourceRead
+                | Message::PromptGet
+                | Message::Other
+                | Message::Definitions,
+                _,
+            ) => false,
+        }
+    }
+
     fn detector(&self) -> Option<&Detector> {
         self.rules.sanitisation.action.detector().map(AsRef::as_ref)
     }
@@ -221,7 +239,7 @@ impl Run<'_> {
     fn fences(&self) -> bool {
         let texts = match self.origin.message {
             Message::ToolResult | Message::TaskState | Message::ResourceRead | Message::PromptGet => true,
-            Message::Other | Message::Definitions => false,
+            Message::Error | Message::Other | Message::Definitions => false,
         };
         let wanted = self.rules.sanitisation.spotlight == Spotlight::Untrusted;
         texts && wanted && self.origin.standing == Standing::Untrusted
@@ -230,7 +248,10 @@ impl Run<'_> {
     /// Only what tools say is cut: nothing else could be read on.
     fn limit(&self) -> Option<usize> {
         let truncation = self.rules.truncation.as_ref()?;
-        (self.origin.message == Message::ToolResult).then_some(truncation.limit_bytes)
+        match self.origin.message {
+            Message::ToolResult | Message::TaskState => Some(truncation.limit_bytes),
+            Message::ResourceRead | Message::PromptGet | Message::Error | Message::Other | Message::Definitions => None,
+        }
     }
 
     fn detect(&self, validated: Validated) -> Step<Detected> {
@@ -294,7 +315,10 @@ impl Run<'_> {
         if !walked.forged().is_empty() {
             facts.push(Decision::forged(walked.forged().len()));
         }
-        for range in walked.forged() {
+        if !walked.feigned().is_empty() {
+            facts.push(Decision::feigned(walked.feigned().len()));
+        }
+        for range in walked.forged().iter().chain(walked.feigned()) {
             edits.add(Edit::removal(range.clone()));
         }
         let kept = cuts.into_iter().map(|(key, _, cut)| Kept { key, whole: cut.whole });
@@ -317,7 +341,9 @@ impl Run<'_> {
         match message {
             Message::ToolResult | Message::TaskState => Mark::tool(server, name),
             Message::PromptGet => Mark::prompt(server, name),
-            Message::ResourceRead | Message::Other | Message::Definitions => Mark::resource(server, name),
+            Message::ResourceRead | Message::Error | Message::Other | Message::Definitions => {
+                Mark::resource(server, name)
+            }
         }
     }
 

@@ -24,7 +24,9 @@ pub enum Message {
     PromptGet,
     /// The state of a task; its `result` is a tool's.
     TaskState,
-    /// Anything else that is no definition: completions, errors, notifications, requests of servers, tasks.
+    /// An error: `code`, `message` and `data`.
+    Error,
+    /// Anything else that is no definition: completions, notifications, requests of servers, tasks.
     Other,
     /// Definitions of tools, prompts and resources, and instructions.
     Definitions,
@@ -179,6 +181,7 @@ pub struct Walked {
     top: Option<Braces>,
     metas: Vec<Braces>,
     forged: Vec<Range<usize>>,
+    feigned: Vec<Range<usize>>,
 }
 
 /// Goes through a message.
@@ -242,13 +245,13 @@ impl Walked {
         &self.blocks
     }
 
-    /// The message itself, if it is an object.
+    /// The result that says what was cut, if it is an object: the message itself, or the result in the state of a task.
     #[must_use]
     pub fn top(&self) -> Option<Braces> {
         self.top
     }
 
-    /// The `_meta` objects at its top; more than one if the name comes more than once.
+    /// The `_meta` objects at the top of that; more than one if the name comes more than once.
     #[must_use]
     pub fn metas(&self) -> &[Braces] {
         &self.metas
@@ -259,6 +262,13 @@ impl Walked {
     #[must_use]
     pub fn forged(&self) -> &[Range<usize>] {
         &self.forged
+    }
+
+    /// Members by which the `data` of an error would be taken for a refusal of ours, each with its comma: take them
+    /// away. Nothing in them is told among the literals.
+    #[must_use]
+    pub fn feigned(&self) -> &[Range<usize>] {
+        &self.feigned
     }
 
     /// Whether a literal may be edited.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use vocabulary::json::span::{DEEPEST, Scanner};
+
 use crate::result::edit::units::decoded;
 
 use super::{BlockKind, Message, Mime, Part, Place};
@@ -15,8 +17,14 @@ pub(super) enum Role {
     TaskResult,
     /// The `_meta` of the message, or of the result in it.
     TopMeta,
-    /// A member of that which bears our name.
+    /// A member that only we may write.
     Forged,
+    /// The error in the state of a task.
+    TaskError,
+    /// The `data` of an error.
+    ErrorData,
+    /// The same, where it would be taken for a refusal of ours.
+    Feigned,
     /// A list of blocks, or one block.
     Content,
     /// The contents of a resource.
@@ -58,6 +66,8 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
         Role::TaskResult => of_top(&name, Message::ToolResult),
         Role::TopMeta => name.starts_with(OURS).then_some(Role::Forged),
         Role::Forged => Some(Role::Forged),
+        Role::TaskError => (*name == *b"data").then_some(Role::ErrorData),
+        Role::Feigned => is_of_refusals(&name).then_some(Role::Forged),
         Role::Message => match &*name {
             b"content" => Some(Role::Content),
             b"role" => Some(Role::Within(Place::Protocol)),
@@ -70,9 +80,13 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
             _ => None,
         },
         Role::Within(Place::Free) => (*name == *b"messages").then_some(Role::Messages),
-        Role::Content | Role::Contents | Role::Messages | Role::BlockType(_) | Role::BlockMime(_) | Role::Within(_) => {
-            None
-        }
+        Role::ErrorData
+        | Role::Content
+        | Role::Contents
+        | Role::Messages
+        | Role::BlockType(_)
+        | Role::BlockMime(_)
+        | Role::Within(_) => None,
     };
     match known {
         Some(role) => (role, Name::Known),
@@ -89,6 +103,9 @@ pub(super) fn of_element(role: Role, message: Message) -> Role {
         Role::Top
         | Role::TaskResult
         | Role::TopMeta
+        | Role::TaskError
+        | Role::ErrorData
+        | Role::Feigned
         | Role::Message
         | Role::Block(_)
         | Role::BlockType(_)
@@ -104,16 +121,20 @@ pub(super) fn place(role: Role, message: Message) -> Place {
     match role {
         Role::Top => match message {
             Message::ToolResult | Message::ResourceRead | Message::PromptGet => Place::Meta,
-            Message::Other | Message::TaskState => Place::Free,
+            Message::Other | Message::Error | Message::TaskState => Place::Free,
             Message::Definitions => Place::Definition,
         },
         Role::TaskResult => Place::Meta,
         Role::TopMeta | Role::Forged => match message {
-            Message::ToolResult | Message::ResourceRead | Message::PromptGet | Message::TaskState | Message::Other => {
-                Place::Meta
-            }
+            Message::ToolResult
+            | Message::ResourceRead
+            | Message::PromptGet
+            | Message::TaskState
+            | Message::Error
+            | Message::Other => Place::Meta,
             Message::Definitions => Place::Definition,
         },
+        Role::TaskError | Role::ErrorData | Role::Feigned => Place::Free,
         Role::Content | Role::Contents | Role::Messages | Role::Message => Place::Free,
         Role::Block(number) => block(number, Part::Other),
         Role::BlockType(number) | Role::BlockMime(number) => block(number, Part::Protocol),
@@ -155,6 +176,8 @@ fn of_top(name: &[u8], message: Message) -> Option<Role> {
         (b"contents", Message::ResourceRead) => Some(Role::Contents),
         (b"messages", Message::PromptGet | Message::Other) => Some(Role::Messages),
         (b"result", Message::TaskState) => Some(Role::TaskResult),
+        (b"error", Message::TaskState) => Some(Role::TaskError),
+        (b"data", Message::Error) => Some(Role::ErrorData),
         (b"taskId" | b"status", Message::TaskState) => Some(Role::Within(Place::Protocol)),
         (
             b"resultType",
@@ -163,6 +186,35 @@ fn of_top(name: &[u8], message: Message) -> Option<Role> {
         _ => None,
     }
 }
+
+/// Whether an object, from its opening brace on, would be taken for a refusal of ours: it names reasons, or two things
+/// that refusals have.
+pub(super) fn feigns(raw: &[u8]) -> bool {
+    let mut claimed = 0;
+    let mut scanner = Scanner::new(raw, DEEPEST);
+    let mut more = scanner.take(b'{');
+    // What is malformed is so for the walk as well, and goes nowhere.
+    while more && let Ok(name) = scanner.key_span() {
+        let name = decoded(raw.get(name).unwrap_or_default());
+        claimed += match name.as_bytes() {
+            REASONS => ENOUGH,
+            name => usize::from(is_of_refusals(name)),
+        };
+        more = scanner.value(1).is_ok() && scanner.take(b',');
+    }
+    claimed >= ENOUGH
+}
+
+fn is_of_refusals(name: &[u8]) -> bool {
+    matches!(
+        name,
+        REASONS | b"decision" | b"receipt_id" | b"approval" | b"retry_after_ms"
+    )
+}
+
+const REASONS: &[u8] = b"reason_codes";
+/// How many names of a refusal make one.
+const ENOUGH: usize = 2;
 
 fn of_block(name: &[u8], block: u32) -> Option<Role> {
     Some(match name {

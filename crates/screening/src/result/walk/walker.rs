@@ -2,7 +2,7 @@
 
 use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
 
-use super::role::{Name, Role, kind, mime, of_element, of_member, place};
+use super::role::{Name, Role, feigns, kind, mime, of_element, of_member, place};
 use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked};
 
 pub(super) fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
@@ -106,10 +106,14 @@ impl Walker<'_> {
         let role = match next.role {
             Role::Content => self.open_block(behind - 1, BlockKind::Unknown),
             Role::Contents => self.open_block(behind - 1, BlockKind::Contents),
+            Role::ErrorData if feigns(self.raw.get(behind - 1..).unwrap_or_default()) => Role::Feigned,
             Role::Top
             | Role::TaskResult
             | Role::TopMeta
             | Role::Forged
+            | Role::TaskError
+            | Role::ErrorData
+            | Role::Feigned
             | Role::Messages
             | Role::Message
             | Role::Block(_)
@@ -122,20 +126,10 @@ impl Walker<'_> {
             open: behind,
             has_members: false,
         };
-        match role {
-            Role::Top => self.walked.top = Some(braces),
-            Role::TopMeta => self.walked.metas.push(braces),
-            Role::TaskResult
-            | Role::Forged
-            | Role::Content
-            | Role::Contents
-            | Role::Messages
-            | Role::Message
-            | Role::Block(_)
-            | Role::BlockType(_)
-            | Role::BlockMime(_)
-            | Role::Resource(_)
-            | Role::Within(_) => {}
+        if self.says_what_was_cut(role) {
+            self.walked.top = Some(braces);
+        } else if role == Role::TopMeta && self.is_within_that() {
+            self.walked.metas.push(braces);
         }
         let mut frame = Frame {
             role,
@@ -149,6 +143,25 @@ impl Walker<'_> {
         let first = self.member(&mut frame, behind)?;
         self.open.push(frame);
         Ok(Some(first))
+    }
+
+    /// The result of a tool, which is further in where it is the result of a task.
+    fn says_what_was_cut(&self, role: Role) -> bool {
+        role == match self.message {
+            Message::TaskState => Role::TaskResult,
+            Message::ToolResult
+            | Message::ResourceRead
+            | Message::PromptGet
+            | Message::Error
+            | Message::Other
+            | Message::Definitions => Role::Top,
+        }
+    }
+
+    fn is_within_that(&self) -> bool {
+        self.open
+            .last()
+            .is_some_and(|around| self.says_what_was_cut(around.role))
     }
 
     fn open_array(&mut self, next: Next) -> Result<Option<Next>, SpanFault> {
@@ -194,7 +207,11 @@ impl Walker<'_> {
                             (false, true) => members.start..behind,
                             (false, false) => members.start..end,
                         };
-                        self.walked.forged.push(range);
+                        if frame.role == Role::Feigned {
+                            self.walked.feigned.push(range);
+                        } else {
+                            self.walked.forged.push(range);
+                        }
                     } else {
                         members.stays = true;
                     }
@@ -223,7 +240,7 @@ impl Walker<'_> {
         if let Shape::Object(members) = &mut frame.shape {
             members.comma = behind - 1;
             members.start = span.start - 1;
-            members.forged = role == Role::Forged && frame.role == Role::TopMeta;
+            members.forged = role == Role::Forged && frame.role != Role::Forged;
         }
         if known == Name::Unknown && !span.is_empty() {
             self.tell(next, Kind::Name, span);
@@ -252,17 +269,22 @@ impl Walker<'_> {
         let end = self.scanner.position();
         match frame.role {
             Role::Block(number) => self.block(number, |block| block.span.end = end),
-            Role::Top => {
+            Role::Top | Role::TaskResult if self.says_what_was_cut(frame.role) => {
                 if let Some(top) = &mut self.walked.top {
                     top.has_members = has_members;
                 }
             }
-            Role::TopMeta => {
+            Role::TopMeta if self.is_within_that() => {
                 if let (Some(meta), Shape::Object(_)) = (self.walked.metas.last_mut(), frame.shape) {
                     meta.has_members = has_members;
                 }
             }
-            Role::TaskResult
+            Role::Top
+            | Role::TaskResult
+            | Role::TopMeta
+            | Role::TaskError
+            | Role::ErrorData
+            | Role::Feigned
             | Role::Forged
             | Role::Content
             | Role::Contents
@@ -303,6 +325,9 @@ impl Walker<'_> {
             | Role::TaskResult
             | Role::TopMeta
             | Role::Forged
+            | Role::TaskError
+            | Role::ErrorData
+            | Role::Feigned
             | Role::Content
             | Role::Contents
             | Role::Messages
