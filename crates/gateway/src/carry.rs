@@ -196,8 +196,8 @@ impl Case<'_> {
                 }
                 match dispatched {
                     Ok(Dispatched::Result(raw)) if journey.session_task => match self.screened(&journey, raw).await {
-                        Ok(result) => {
-                            let adapted = self.adapt_session_task(request, &journey, result);
+                        Ok(crossed) => {
+                            let adapted = self.adapt_session_task(request, &journey, crossed.result);
                             self.conclude(journey, adapted)
                         }
                         Err(withheld) => self.conclude(journey, self.kept_back(&withheld)),
@@ -251,7 +251,7 @@ impl Case<'_> {
                 return self.failed(facts, journey.decision, Some(source), &failure);
             }
             Ok(Dispatched::Result(raw)) => match self.screened(&journey, raw).await {
-                Ok(result) => self.adapt(&journey, result).await,
+                Ok(crossed) => self.adapt(&journey, crossed).await,
                 Err(withheld) => self.kept_back(&withheld),
             },
             // A task asks where it can be answered; here it cannot.

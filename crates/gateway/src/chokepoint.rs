@@ -20,6 +20,7 @@ use crate::asked::Asked;
 use crate::cache::Terms;
 use crate::carry::Journey;
 use crate::case::Case;
+use crate::inputs::Crossed;
 use crate::town::Town;
 
 impl Gateway {
@@ -100,7 +101,7 @@ impl Gateway {
         Ok(result)
     }
 
-    async fn recorded(
+    pub(crate) async fn recorded(
         &self,
         screening: Screening,
         origin: &Origin<'_>,
@@ -148,7 +149,7 @@ impl Workshop {
 
 impl Case<'_> {
     /// The result of a journey.
-    pub(crate) async fn screened<R: Received>(&self, journey: &Journey, raw: R) -> Result<ScreenedResult, Withheld> {
+    pub(crate) async fn screened<R: Received>(&self, journey: &Journey, raw: R) -> Result<Crossed, Withheld> {
         let raw = raw.into_raw();
         let message = match journey.facts.method.as_str() {
             // That a task begins is no output yet, so none is missing.
@@ -160,12 +161,15 @@ impl Case<'_> {
             _ => Message::Other,
         };
         let origin = self.origin(journey, message);
-        match &journey.target {
+        self.screen_forms(journey, &raw).await?;
+        let (raw, state) = self.set_state_aside(journey, raw);
+        let screened = match &journey.target {
             Target::Tool(entry) => self.gateway.screen_and_keep(raw, &origin, entry, self.asked).await,
             Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_) => {
                 self.gateway.screen(raw, &origin, self.asked).await
             }
-        }
+        };
+        screened.map(|result| Crossed::new(result, state))
     }
 
     /// The error a journey ended with.

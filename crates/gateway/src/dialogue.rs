@@ -22,6 +22,7 @@ use crate::asked::{Asked, Ended};
 use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::chokepoint::beside_a_call;
+use crate::inputs::Crossed;
 use crate::outlet::Passing;
 use crate::parked::Parked;
 use crate::reply::{DecisionNote, Prepared};
@@ -162,11 +163,8 @@ impl Case<'_> {
     }
 
     /// A result that crossed the chokepoint, in the form the client's era wants.
-    pub(crate) async fn adapt(
-        &self,
-        journey: &Journey,
-        result: ScreenedResult,
-    ) -> (Status, Prepared, Option<ReasonCode>) {
+    pub(crate) async fn adapt(&self, journey: &Journey, crossed: Crossed) -> (Status, Prepared, Option<ReasonCode>) {
+        let result = &crossed.result;
         let status = if result.is_error() {
             Status::Error
         } else {
@@ -174,25 +172,25 @@ impl Case<'_> {
         };
         let id = self.id.clone();
         match (self.asked.client.era(), journey.era) {
-            (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, result), None),
-            (ClientEra::Legacy, Era::Modern) => match result_type(&result) {
-                ResultType::Complete => (status, Prepared::result(id, result), None),
+            (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, crossed.result), None),
+            (ClientEra::Legacy, Era::Modern) => match result_type(result) {
+                ResultType::Complete => (status, Prepared::result(id, crossed.result), None),
                 ResultType::InputRequired | ResultType::Task | ResultType::Unknown => self.kept_back(&unusable()),
             },
             (ClientEra::Modern, Era::Legacy) => {
                 let adapted = translate::for_modern(result.bytes(), journey.kind, compose::OUR_INFO.as_bytes());
                 match adapted {
-                    Ok(adapted) => (status, Prepared::adapted_result(id, result, adapted), None),
+                    Ok(adapted) => (status, Prepared::adapted_result(id, crossed.result, adapted), None),
                     Err(_) => self.kept_back(&unusable()),
                 }
             }
-            (ClientEra::Modern, Era::Modern) => match result_type(&result) {
+            (ClientEra::Modern, Era::Modern) => match result_type(result) {
                 ResultType::Complete if journey.facts.method.starts_with("tasks/") => {
-                    Box::pin(self.adapt_task_state(journey, result)).await
+                    Box::pin(self.adapt_task_state(journey, crossed.result)).await
                 }
-                ResultType::Complete => self.adapt_complete(journey, status, result),
-                ResultType::InputRequired => Box::pin(self.adapt_input_required(journey, result)).await,
-                ResultType::Task => self.adapt_task(journey, result),
+                ResultType::Complete => self.adapt_complete(journey, status, crossed.result),
+                ResultType::InputRequired => Box::pin(self.adapt_input_required(journey, crossed)).await,
+                ResultType::Task => self.adapt_task(journey, crossed.result),
                 ResultType::Unknown => self.kept_back(&unusable()),
             },
         }
@@ -227,11 +225,12 @@ impl Case<'_> {
     async fn adapt_input_required(
         &self,
         journey: &Journey,
-        result: ScreenedResult,
+        crossed: Crossed,
     ) -> (Status, Prepared, Option<ReasonCode>) {
-        let Ok(wanted) = InputRequired::read(result.bytes()) else {
+        let Ok(wanted) = crossed.wanted() else {
             return self.kept_back(&unusable());
         };
+        let result = crossed.result;
         if let Err(withheld) = self.allow_inputs(journey, &result, &wanted).await {
             return self.kept_back(&withheld);
         }
@@ -306,19 +305,19 @@ impl Case<'_> {
                 Ok(Dispatched::TaskAsks(raw)) => (raw, true),
                 other => return self.arrive(journey, other).await,
             };
-            let result = match self.screened(&journey, raw).await {
-                Ok(result) => result,
+            let crossed = match self.screened(&journey, raw).await {
+                Ok(crossed) => crossed,
                 Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
             };
-            if !of_task && result_type(&result) != ResultType::InputRequired {
-                let adapted = self.adapt(&journey, result).await;
+            if !of_task && result_type(&crossed.result) != ResultType::InputRequired {
+                let adapted = self.adapt(&journey, crossed).await;
                 return self.conclude(journey, adapted);
             }
-            let answered = match InputRequired::read(result.bytes()) {
+            let answered = match crossed.wanted() {
                 Ok(mut wanted) => {
                     // A task may show what was answered until it has read the answers.
                     wanted.requests.retain(|asked| !flight.has_answered(&asked.key));
-                    let answers = self.ask_all(&journey, &result, &wanted).await;
+                    let answers = self.ask_all(&journey, &crossed.result, &wanted).await;
                     answers.map(|answers| (wanted, answers))
                 }
                 Err(_) => Err(unusable()),

@@ -16,6 +16,7 @@ pub mod edge;
 mod errand;
 mod escort;
 mod gather;
+mod inputs;
 mod intake;
 mod introduce;
 mod leaving;

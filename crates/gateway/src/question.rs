@@ -8,8 +8,8 @@ use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Outcome, Status, Verd
 use mcp::capabilities::Capabilities;
 use mcp::{Content, compose};
 use policy::{CallFacts, Decision, Grounds, Permit, Target};
-use screening::result::ScreenedResult;
 use screening::result::walk::Message;
+use screening::result::{Received as _, ScreenedResult, Withheld};
 use upstream::{Question, RawParams, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
@@ -108,10 +108,9 @@ impl Gateway {
         server: &ServerId,
         (method, params): (String, Option<RawParams>),
     ) -> Result<Allowed, Content> {
-        let origin = beside_a_call(server, None, Message::Other);
         let params = match params {
             None => Ok(None),
-            Some(params) => self.screen(params, &origin, asked).await.map(Some),
+            Some(params) => self.screen_question(asked, server, &method, params).await.map(Some),
         };
         let params = match params {
             Ok(params) => params,
@@ -136,6 +135,21 @@ impl Gateway {
             }
         };
         self.allow_screened(asked, server, method, params).await
+    }
+
+    async fn screen_question(
+        &self,
+        asked: &Asked,
+        server: &ServerId,
+        method: &str,
+        params: RawParams,
+    ) -> Result<ScreenedResult, Withheld> {
+        let raw = params.into_raw();
+        if method == "elicitation/create" {
+            self.screen_form(server, raw.bytes(), asked).await?;
+        }
+        self.screen(raw, &beside_a_call(server, None, Message::Other), asked)
+            .await
     }
 
     /// The same for a question that crossed the chokepoint already.

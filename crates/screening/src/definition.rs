@@ -1,9 +1,13 @@
 //! Definitions of tools and instructions of servers: read by models and by people, pinned, and never edited. What a
 //! model would read and a person would not see makes one doubtful; so does a secret, where secrets are looked for.
 
+use bytes::Bytes;
+use schema::OutputSchema;
+
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::result::strip::{Classes, strip};
 use crate::result::walk::{Kind, Message, walk};
+use crate::result::{Decision, Origin, Raw, Rules, Screening, screen};
 
 /// Whether a definition (a JSON document) is to be looked at by a person before anybody uses it.
 #[must_use]
@@ -33,6 +37,15 @@ pub fn is_doubtful_text(text: &str, detector: Option<&Detector>) -> bool {
     let literal = text.replace('\\', "\\\\").replace('"', "\\\"");
     hides_something(literal.as_bytes())
         || detector.is_some_and(|detector| holds_a_secret(literal.as_bytes(), None, detector))
+}
+
+/// Screens a schema that a server has others use: it must be one that can be admitted and compiled, and is a definition
+/// beside that.
+pub fn screen_schema(schema: Bytes, origin: &Origin<'_>, rules: &Rules) -> Screening {
+    match OutputSchema::compile(&schema) {
+        Ok(_) => screen(Raw::Unread(schema), origin, rules),
+        Err(fault) => Screening::withheld(Decision::unusable_schema(&fault)),
+    }
 }
 
 fn hides_something(raw: &[u8]) -> bool {
@@ -70,6 +83,45 @@ mod tests {
         }
         assert!(!is_doubtful_text("be kind, use \\d+ and \"quotes\"\n", None));
         assert!(is_doubtful_text("be kind\u{200b}", None));
+    }
+
+    #[test]
+    fn a_schema_for_others_is_let_through_as_it_is_or_not_at_all() {
+        let rules = Rules {
+            guards: crate::result::Guards {
+                max_bytes: 1 << 20,
+                max_depth: 64,
+            },
+            validation: crate::result::validate::ValidationRules::default(),
+            sanitisation: crate::result::Sanitisation::default(),
+            truncation: None,
+        };
+        let origin = Origin {
+            server: "s",
+            name: "",
+            message: Message::Definitions,
+            standing: crate::result::Standing::Untrusted,
+            declared: crate::result::validate::Declared::Nothing,
+        };
+        for (schema, passes) in [
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string","format":"email"}}}"#,
+                true,
+            ),
+            (r#"{"type":"object","properties":{"a\u200b":{"type":"string"}}}"#, false),
+            (r#"{"$ref":"https://example.com/schema"}"#, false),
+            (r#"{"type":7}"#, false),
+            ("7", false),
+        ] {
+            let screening = screen_schema(Bytes::copy_from_slice(schema.as_bytes()), &origin, &rules);
+            assert_eq!(screening.decisions().len(), usize::from(!passes), "{schema}");
+            let released = screening.release(&[()]);
+            assert_eq!(
+                released.is_ok_and(|result| result.bytes() == schema.as_bytes()),
+                passes,
+                "{schema}"
+            );
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schema::SchemaFault;
 use vocabulary::{Digest, ReasonCode};
 
 use super::strip::{Class, Counts};
@@ -88,6 +89,15 @@ pub struct Screening {
 impl Screening {
     pub(super) fn new(outcome: Result<ScreenedResult, Withheld>, decisions: Vec<Decision>) -> Self {
         Self { outcome, decisions }
+    }
+
+    /// Nothing of it is let through, for this one reason.
+    pub(crate) fn withheld(decision: Decision) -> Self {
+        let withheld = Withheld {
+            code: ReasonCode::WithheldSanitisation,
+            message: decision.message.clone(),
+        };
+        Self::new(Err(withheld), vec![decision])
     }
 
     /// What is to be recorded first.
@@ -229,6 +239,14 @@ impl Decision {
             stripped: vec![("forged_refusal", members as u64)],
             ..Self::of(Act::Stripped, "refusal", "always", message.to_owned())
         }
+    }
+
+    /// A definition holds a schema that cannot be used.
+    pub(crate) fn unusable_schema(fault: &SchemaFault) -> Self {
+        let message = format!("the definition holds a schema that cannot be used: {fault}");
+        let mut decision = Self::of(Act::Blocked, "definition", "always", message);
+        decision.keyword = Some("uncompilable_schema".to_owned());
+        decision
     }
 
     /// A definition holds what no reader would see.
