@@ -1,6 +1,7 @@
 //! What must hold whatever a server sends: one function for each target. They are run by the fuzzer (`fuzz/run`) and,
 //! over the committed corpus, by the test suite.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -128,19 +129,40 @@ pub fn walk(data: &[u8]) {
 /// Stripped once, nothing is left to strip.
 pub fn strip(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let stripped = strip_literal(text.as_bytes(), Classes::ALL, &[]);
-    let mut left = Vec::new();
+    let literal = literal(text);
+    let stripped = strip_literal(literal.as_bytes(), Classes::ALL, &[]);
+    let mut left = String::new();
     let mut at = 0;
     for range in &stripped.removals {
-        left.extend_from_slice(&data[at..range.start]);
+        left.push_str(literal.get(at..range.start).expect("no character is cut in two"));
         at = range.end;
     }
-    left.extend_from_slice(&data[at..]);
-    assert!(std::str::from_utf8(&left).is_ok(), "a character was cut in two");
+    left.push_str(literal.get(at..).expect("no character is cut in two"));
+    assert!(is_literal(&left), "an escape was cut in two");
     assert!(
-        strip_literal(&left, Classes::ALL, &[]).removals.is_empty(),
+        strip_literal(left.as_bytes(), Classes::ALL, &[]).removals.is_empty(),
         "a second pass found more"
     );
+}
+
+/// What stands between the quotes of a string: the text as it is if it could, else written as one.
+fn literal(text: &str) -> Cow<'_, str> {
+    if is_literal(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut literal = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => literal.extend(['\\', letter]),
+            '\0'..='\x1f' => literal.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => literal.push(letter),
+        }
+    }
+    Cow::Owned(literal)
+}
+
+fn is_literal(text: &str) -> bool {
+    walk_message(format!("\"{text}\"").as_bytes(), Message::Other).is_ok_and(|walked| walked.literals().len() <= 1)
 }
 
 /// Findings lie within the pieces, on borders of characters.
