@@ -7,6 +7,32 @@ use super::scene::{GRAVE, TOKEN, VIOLATION, counted, decisions, declaring, texts
 use crate::support::records::{list, sha256};
 use crate::support::{Act, Setup, Town, tool};
 
+/// Every field of a decision, in whatever status.
+const FIELDS: [&str; 22] = [
+    "v",
+    "type",
+    "log",
+    "seq",
+    "ts",
+    "receipt_id",
+    "principal",
+    "session",
+    "server_id",
+    "tool_name",
+    "status",
+    "stage",
+    "mode",
+    "guard",
+    "path",
+    "keyword",
+    "schema_hash",
+    "findings",
+    "stripped",
+    "message",
+    "prev_hash",
+    "record_hash",
+];
+
 /// A town that has seen one of each: a violation in this mode, a denial, a secret masked and characters taken out.
 async fn eventful(mode: &str) -> Town {
     let policy = r#"permit (principal, action, resource) unless { resource == Tool::"files/denied" && context.args has amount };"#;
@@ -53,6 +79,12 @@ async fn decisions_are_listed_by_type_and_status_beside_all_others() {
             assert_eq!(of(none), Vec::<Value>::new(), "{mode} {none}");
         }
         assert_eq!(decisions(home, &[]).len(), 3, "{mode}: none for what is fine");
+        for record in decisions(home, &[]) {
+            let names: Vec<String> = record.as_object().unwrap().keys().cloned().collect();
+            let mut golden = FIELDS.to_vec();
+            golden.sort_unstable();
+            assert_eq!(names, golden, "{mode}: {record}");
+        }
         assert_eq!(
             decisions(home, &["--tool", "violate", "--server", "files", "--principal", "ann"]).len(),
             1,

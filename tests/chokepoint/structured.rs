@@ -37,6 +37,9 @@ async fn odd_spellings_arrive_as_they_were_sent_in_every_mode_and_era() {
         let harbour = Harbour::before(peer, |setup| setup.set("output_validation.mode", "strict")).await;
         let agent = harbour.agent("ann").await;
         for odd in ODD {
+            // Whoever writes it anew is found out by every one of these.
+            let anew: Value = serde_json::from_str(&result(odd)).unwrap();
+            assert_ne!(anew.to_string(), result(odd));
             harbour.peer.always("odd", Turn::Result(result(odd)));
             let answer = agent.call("odd", json!({})).await;
             assert!(is_verbatim(&answer, &result(odd)), "{odd}: {}", answer.text());

@@ -327,6 +327,14 @@ fn what_is_enormous_never_meets_the_validator() {
         let (verdict, trees, checks) = counted(&result(structured), Declared::Schema(&schema), &rules(Mode::Strict));
         assert_eq!((violation(verdict).guard, trees, checks), (Some(guard), 0, 0));
     }
+    let raw = result(&deep);
+    let timed = |_| {
+        let began = std::time::Instant::now();
+        let _ = validate(&raw, false, Declared::Schema(&schema), &rules(Mode::Strict));
+        began.elapsed().as_millis()
+    };
+    let quickest = (0..5).map(timed).min().unwrap();
+    assert!(quickest < 50, "{quickest} ms");
 }
 
 // R027, R040
