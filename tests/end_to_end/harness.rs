@@ -5,6 +5,7 @@ mod files;
 mod guides;
 mod hooks;
 mod hostile;
+mod interrupts;
 mod pipelines;
 mod settings;
 mod tools;

@@ -91,12 +91,12 @@ async fn attempts() -> Result<Vec<Figure>> {
     };
     for _ in 0..RUNS {
         let context = Context::begin(silent.clone(), harness.clone(), None, "agent bench").await?;
-        let (_hold, stop) = tokio::sync::watch::channel(false);
+        let (_hold, stop) = tokio::sync::watch::channel(::harness::Stop::No);
         let began = Instant::now();
         run_agent(&context, &agent, Given::default(), stop).await?;
         unrecorded.push(began.elapsed().as_secs_f64() * 1e6);
         let context = Context::begin(setting.clone(), harness.clone(), None, "agent bench").await?;
-        let (_hold, stop) = tokio::sync::watch::channel(false);
+        let (_hold, stop) = tokio::sync::watch::channel(::harness::Stop::No);
         let began = Instant::now();
         let run = run_agent(&context, &agent, Given::default(), stop).await?;
         whole.push(began.elapsed().as_secs_f64() * 1e6);

@@ -41,12 +41,11 @@ struct Line {
 }
 
 fn main() -> Result<ExitCode> {
-    // As in the gateway: this binary is its own launcher.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == ::sandbox::LAUNCHER_WORD)
-    {
-        return Ok(::sandbox::launcher_main());
+    // As in the gateway: this binary is its own launcher and keeper.
+    match std::env::args_os().nth(1) {
+        Some(word) if word == ::sandbox::LAUNCHER_WORD => return Ok(::sandbox::launcher_main()),
+        Some(word) if word == ::sandbox::host::KEEPER_WORD => return Ok(::sandbox::host::keeper_main()),
+        Some(_) | None => {}
     }
     let line = Line::parse();
     let only = line.only.as_deref().unwrap_or_default();

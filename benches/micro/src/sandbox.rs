@@ -52,7 +52,7 @@ async fn launches(launcher: &Launcher, place: &std::path::Path) -> Result<Vec<Fi
         tokio::task::spawn_blocking(move || drop(doors));
         instance.wait().await;
         let began = Instant::now();
-        host::run(command(place, &["/usr/bin/true"])).await?;
+        spawn_plainly("/usr/bin/true")?;
         plain.push(began.elapsed().as_secs_f64() * 1e6);
     }
     let walled = Figure::from_rounds("sandbox: request to first instruction", walled);
@@ -87,6 +87,13 @@ async fn system_calls(launcher: &Launcher, place: &std::path::Path) -> Result<Ve
 
 pub(crate) fn plan(place: &std::path::Path, words: &[&str]) -> Result<Plan> {
     Plan::check(PlanDraft::new(place, words.iter().copied())).map_err(|faults| anyhow!("{faults:?}"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a sandbox is compared with")]
+fn spawn_plainly(program: &str) -> Result<()> {
+    let status = std::process::Command::new(program).env_clear().status()?;
+    anyhow::ensure!(status.success(), "`{program}` ended with {status}");
+    Ok(())
 }
 
 fn command(place: &std::path::Path, words: &[&str]) -> HostCommand {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::ports::Recorder;
+use crate::ports::{Recorder, Stop};
 
 /// What is to be started.
 pub(crate) struct Launch<'a> {
@@ -83,7 +83,7 @@ pub enum StartFailure {
 pub(crate) async fn launch(
     order: Launch<'_>,
     log: &EgressLog,
-    stop: &mut watch::Receiver<bool>,
+    stop: &mut watch::Receiver<Stop>,
 ) -> Result<Ran, StartFailure> {
     let mut starting = order.launcher.start(order.plan).await?;
     let walls = walls(starting.report());
@@ -142,11 +142,11 @@ pub(crate) async fn launch(
 }
 
 /// Waits for the runtime's end or makes it; in any case everything inside is dead afterwards.
-async fn until_dead(instance: &Instance, deadline: Instant, stop: &mut watch::Receiver<bool>) -> End {
+async fn until_dead(instance: &Instance, deadline: Instant, stop: &mut watch::Receiver<Stop>) -> End {
     let end = tokio::select! {
         ending = instance.wait() => Some(ending),
         () = tokio::time::sleep_until(deadline.into()) => None,
-        () = told_to_stop(stop) => {
+        () = Stop::from(Stop::Beside, stop) => {
             instance.kill();
             instance.wait().await;
             return End::Stopped;
@@ -163,13 +163,6 @@ async fn until_dead(instance: &Instance, deadline: Instant, stop: &mut watch::Re
             instance.wait().await;
             End::TimedOut
         }
-    }
-}
-
-/// Whoever could say so may be gone; then nobody ever will.
-async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

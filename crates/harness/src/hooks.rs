@@ -2,15 +2,17 @@
 //! runtime. Hooks after it are given a published file and its digest, and nothing else of the agent's.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandbox::host::{self, HostCommand, HostFailure};
+use tokio::sync::watch;
 use vocabulary::Secret;
 
 use crate::arena::RunDirectory;
 use crate::config::Agent;
-use crate::ports::HostEnvironment;
+use crate::ports::{HostEnvironment, Stop};
 use crate::run::Released;
 
 /// What hooks are run with.
@@ -20,6 +22,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) directory: &'a RunDirectory,
     pub(crate) environment: &'a HostEnvironment,
     pub(crate) deadline: Instant,
+    pub(crate) stop: &'a watch::Receiver<Stop>,
 }
 
 /// What became of the hooks before a runtime.
@@ -31,14 +34,42 @@ pub(crate) enum Prepared {
     Skip,
 }
 
+/// When a hook runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Before the runtime.
+    Pre,
+    /// After publishing.
+    Post,
+}
+
+impl Kind {
+    /// The least reason to end such a hook: what applies a published output is not cut off for another agent's sake.
+    fn least(self) -> Stop {
+        match self {
+            Self::Pre => Stop::Beside,
+            Self::Post => Stop::Caller,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pre => "pre",
+            Self::Post => "post",
+        })
+    }
+}
+
 /// Why a hook counts as failed; for people.
 #[derive(Debug, thiserror::Error)]
 pub enum HookFailure {
     /// It could not be run to its end.
     #[error("the {kind} hook {number} could not be run")]
     Host {
-        /// `pre` or `post`.
-        kind: &'static str,
+        /// Before or after.
+        kind: Kind,
         /// Which, from 1.
         number: usize,
         /// The cause.
@@ -47,13 +78,23 @@ pub enum HookFailure {
     /// It said that it failed.
     #[error("the {kind} hook {number} ended with {}; what it said is in the run's directory below `hooks`", code.map_or("a signal".to_owned(), |code| format!("code {code}")))]
     Code {
-        /// `pre` or `post`.
-        kind: &'static str,
+        /// Before or after.
+        kind: Kind,
         /// Which, from 1.
         number: usize,
         /// The code; `None` for a signal.
         code: Option<i32>,
     },
+}
+
+impl HookFailure {
+    /// Whether nobody wanted the hook any more.
+    pub(crate) fn was_stopped(&self) -> bool {
+        match self {
+            Self::Host { source, .. } => matches!(source, HostFailure::Stopped { .. }),
+            Self::Code { .. } => false,
+        }
+    }
 }
 
 /// The code by which a hook says that there is nothing to do.
@@ -63,12 +104,12 @@ const SKIP: i32 = 78;
 pub(crate) async fn before(bench: &Bench<'_>, agent: &Agent, inputs: &Path) -> Result<Prepared, HookFailure> {
     let own = [("HARNESS_INPUT_DIR", inputs.display().to_string())];
     for (index, command) in agent.hooks.pre.iter().enumerate() {
-        match bench.run(("pre", index + 1), agent, command, &own).await? {
+        match bench.run((Kind::Pre, index + 1), agent, command, &own).await? {
             Some(0) => {}
             Some(SKIP) => return Ok(Prepared::Skip),
             code => {
                 return Err(HookFailure::Code {
-                    kind: "pre",
+                    kind: Kind::Pre,
                     number: index + 1,
                     code,
                 });
@@ -85,10 +126,10 @@ pub(crate) async fn after(bench: &Bench<'_>, agent: &Agent, released: &Released)
         ("HARNESS_VALIDATED_SHA256", hex_of(&released.hash().to_string())),
     ];
     for (index, command) in agent.hooks.post.iter().enumerate() {
-        let code = bench.run(("post", index + 1), agent, command, &own).await?;
+        let code = bench.run((Kind::Post, index + 1), agent, command, &own).await?;
         if code != Some(0) {
             return Err(HookFailure::Code {
-                kind: "post",
+                kind: Kind::Post,
                 number: index + 1,
                 code,
             });
@@ -104,7 +145,7 @@ fn hex_of(digest: &str) -> String {
 impl Bench<'_> {
     async fn run(
         &self,
-        (kind, number): (&'static str, usize),
+        (kind, number): (Kind, usize),
         agent: &Agent,
         command: &[String],
         own: &[(&str, String)],
@@ -119,14 +160,15 @@ impl Bench<'_> {
             env.insert((*name).to_owned(), Secret::new(value.clone()));
         }
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let output = host::run(HostCommand {
+        let order = HostCommand {
             command: command.to_vec(),
             directory: self.root.to_owned(),
             env,
             timeout: left.max(Duration::from_millis(1)),
             keep: KEPT,
-        })
-        .await;
+        };
+        let mut stop = self.stop.clone();
+        let output = host::run_until(order, Stop::from(kind.least(), &mut stop)).await;
         let output = output.map_err(|source| HookFailure::Host { kind, number, source })?;
         for (stream, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             // For people; a disk that is full is found by what matters.

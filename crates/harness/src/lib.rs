@@ -31,11 +31,11 @@ pub use config::{
 };
 pub use contract::{Contract, ContractFault, Findings, Guard, MOST_VIOLATIONS, Refusal, Secrets, Validated};
 pub use feedback::{Feedback, FeedbackLimits, Marker};
-pub use hooks::HookFailure;
+pub use hooks::{HookFailure, Kind as HookKind};
 pub use intake::{OutputPlace, RawOutput, take_file};
 pub use lock::{LOCK_FILE, Lock, LockFault};
 pub use pipeline::{PipelineReport, run_pipeline};
-pub use ports::{HostEnvironment, Later, Pass, PassWish, Passes, Progress, Recorder, Step, Unavailable};
+pub use ports::{HostEnvironment, Later, Pass, PassWish, Passes, Progress, Recorder, Step, Stop, Unavailable};
 pub use report::{AgentReport, AttemptNote, exit, refusal_code};
 pub use run::{Context, Given, InputFiles, Released, Run, RunError, Setting, run_agent};
 pub use schema::Violation;

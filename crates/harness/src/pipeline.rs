@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::{AgentName, Condition, Pipeline, Stage};
+use crate::ports::Stop;
 use crate::report::{AgentReport, exit, millis};
 use crate::run::{Context, Given, InputFiles, Lookup, Released, Run, RunError, run_agent};
 
@@ -67,7 +68,7 @@ pub async fn run_pipeline(
     context: &Arc<Context>,
     pipeline: &Pipeline,
     files: InputFiles,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Stop>,
 ) -> Result<PipelineReport, RunError> {
     let began = Instant::now();
     // What can be known to fail is found before anything costs money.
@@ -113,13 +114,12 @@ enum Outcome {
 }
 
 /// A switch of our own that the caller's turns too.
-fn halting(mut stop: watch::Receiver<bool>) -> watch::Sender<bool> {
-    let (halt, _) = watch::channel(false);
+fn halting(mut stop: watch::Receiver<Stop>) -> watch::Sender<Stop> {
+    let (halt, _) = watch::channel(Stop::No);
     let forward = halt.clone();
     tokio::spawn(async move {
-        if stop.wait_for(|stop| *stop).await.is_ok() {
-            forward.send_replace(true);
-        }
+        Stop::from(Stop::Caller, &mut stop).await;
+        forward.send_replace(Stop::Caller);
     });
     halt
 }
@@ -129,7 +129,7 @@ struct Course<'a> {
     pipeline: &'a Pipeline,
     files: InputFiles,
     done: BTreeMap<AgentName, Run>,
-    halt: watch::Sender<bool>,
+    halt: watch::Sender<Stop>,
 }
 
 impl Course<'_> {
@@ -166,7 +166,13 @@ impl Course<'_> {
             };
             if broken {
                 outcome = Outcome::Broken;
-                self.halt.send_replace(true);
+                self.halt.send_if_modified(|stop| match stop {
+                    Stop::No => {
+                        *stop = Stop::Beside;
+                        true
+                    }
+                    Stop::Beside | Stop::Caller => false,
+                });
             }
             match run {
                 Ok(run) => drop(self.done.insert(agent, run)),

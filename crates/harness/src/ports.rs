@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ledger::{AttemptClass, Event, RunReason, RunStatus};
+use tokio::sync::watch;
 use vocabulary::{Secret, ServerId};
 
 /// Answers later.
@@ -77,6 +78,31 @@ pub struct Pass {
     pub path: String,
     /// The certificate authority to trust.
     pub ca: Option<PathBuf>,
+}
+
+/// Whether a run is to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stop {
+    /// It is.
+    #[default]
+    No,
+    /// An agent that ran beside it failed: nothing is begun any more, but what applies a published output is finished.
+    Beside,
+    /// Whoever called does not want it any more.
+    Caller,
+}
+
+impl Stop {
+    /// Comes back when there is a reason to stop from `least` on. Whoever could give one may be gone; then nobody will.
+    pub(crate) async fn from(least: Self, stop: &mut watch::Receiver<Self>) {
+        let reached = |stop: &Self| match (least, stop) {
+            (_, Self::Caller) | (Self::No | Self::Beside, Self::Beside) => true,
+            (Self::Caller, Self::Beside) | (_, Self::No) => false,
+        };
+        if stop.wait_for(reached).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// Hears how a run goes on, for people.

@@ -21,7 +21,7 @@ use crate::arena::RunDirectory;
 use crate::config::{Agent, AgentName, Harness, Pipeline};
 use crate::feedback::Marker;
 use crate::integrity::Watched;
-use crate::ports::{HostEnvironment, Passes, Progress, Recorder, Unavailable};
+use crate::ports::{HostEnvironment, Passes, Progress, Recorder, Stop, Unavailable};
 use crate::report::{AgentReport, code};
 
 /// What the app connects a run to.
@@ -214,7 +214,7 @@ impl Context {
         if let Some(told) = self.missing_walls(agent) {
             return Err(RunError::Sandbox(format!("agents.{name}: {told}")));
         }
-        let (_, stop) = watch::channel(false);
+        let (_, stop) = watch::channel(Stop::No);
         let session = session::Session::open(self, agent, Given::default(), stop)?;
         session.stage().uid().map_err(RunError::Config).map(drop)
     }
@@ -305,7 +305,7 @@ pub async fn run_agent(
     context: &Context,
     name: &AgentName,
     given: Given,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Stop>,
 ) -> Result<Run, RunError> {
     let agent = context.agent(name)?;
     if let Some(told) = context.missing_walls(agent) {

@@ -1,18 +1,26 @@
 //! The door for trusted commands: installers and hooks that an operator wrote down run on the host itself, without
-//! walls, but with an environment built from nothing, a time limit and a bounded output.
+//! walls, but with an environment built from nothing, a time limit and a bounded output. Nothing they start outlives
+//! them, whatever session or group it went to: a keeper stays beside each.
+
+mod keeper;
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
 use vocabulary::Secret;
 
-use crate::environment;
+use self::keeper::{Kept, Word};
+
+pub use self::keeper::keeper_main;
+
+/// The first argument that makes the gateway's binary a keeper; `main` must look for it before anything else.
+pub const KEEPER_WORD: &str = "host-keep";
 
 /// A command of the operator's own.
 #[derive(Debug)]
@@ -62,9 +70,15 @@ pub enum HostFailure {
         /// The time it had.
         limit: Duration,
     },
-    /// Its output could not be read.
-    #[error("the output of `{program}` could not be read")]
-    Output {
+    /// Nobody wanted it any more; it and what it started were killed.
+    #[error("`{program}` was told to end and was killed")]
+    Stopped {
+        /// The program.
+        program: String,
+    },
+    /// The process beside it could not do its work, or was killed.
+    #[error("what `{program}` starts cannot be kept together, so it is not run")]
+    Keeper {
         /// The program.
         program: String,
         /// The kernel's answer.
@@ -73,95 +87,81 @@ pub enum HostFailure {
 }
 
 /// Runs a trusted command without walls and waits for it. Never for anything a server or a model has written.
+///
+/// # Errors
+/// When it did not come to an end by itself.
 pub async fn run(command: HostCommand) -> Result<Output, HostFailure> {
+    run_until(command, std::future::pending()).await
+}
+
+/// The same, until `stop` says that nobody wants it any more.
+///
+/// # Errors
+/// When it did not come to an end by itself.
+pub async fn run_until(command: HostCommand, stop: impl Future<Output = ()>) -> Result<Output, HostFailure> {
+    run_kept_by(Path::new("/proc/self/exe"), command, stop).await
+}
+
+/// The same with another binary as the keeper; for tests, which are none.
+#[doc(hidden)]
+pub async fn run_kept_by(
+    keeper: &Path,
+    command: HostCommand,
+    stop: impl Future<Output = ()>,
+) -> Result<Output, HostFailure> {
     let program = command.command.first().cloned().ok_or(HostFailure::Empty)?;
-    let (name, limit) = (program.clone(), command.timeout);
-    let done = tokio::task::spawn_blocking(move || run_blocking(&program, &command)).await;
-    done.unwrap_or(Err(HostFailure::TimedOut { program: name, limit }))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door for installers and hooks; `env` is cleared and the operator wrote the command"
-)]
-fn run_blocking(program: &str, command: &HostCommand) -> Result<Output, HostFailure> {
-    let mut variables = environment::of_host_command(&command.directory);
-    variables.extend(
-        command
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), value.expose().to_owned())),
-    );
-    let started = Command::new(program)
-        .args(command.command.get(1..).unwrap_or_default())
-        .env_clear()
-        .envs(&variables)
-        .current_dir(&command.directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn();
-    let child = started.map_err(|source| HostFailure::Start {
-        program: program.to_owned(),
-        source,
-    })?;
-    collect(child, program, command)
-}
-
-fn collect(mut child: Child, program: &str, command: &HostCommand) -> Result<Output, HostFailure> {
-    let keep = command.keep;
-    let stdout = child
-        .stdout
-        .take()
-        .map(|pipe| std::thread::spawn(move || drain(pipe, keep)));
-    let stderr = child
-        .stderr
-        .take()
-        .map(|pipe| std::thread::spawn(move || drain(pipe, keep)));
-    let failed = |source| HostFailure::Output {
-        program: program.to_owned(),
+    let failed = |source| HostFailure::Keeper {
+        program: program.clone(),
         source,
     };
-    let deadline = Instant::now() + command.timeout;
-    let status = loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) => break Some(status),
-            None if Instant::now() >= deadline => break None,
-            None => std::thread::sleep(POLL),
+    let mut kept = Kept::start(keeper, &command).map_err(failed)?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let word = {
+        let (out, err) = kept.take_streams().map_err(failed)?;
+        let drains = async {
+            tokio::join!(
+                drain(out, &mut stdout, command.keep),
+                drain(err, &mut stderr, command.keep)
+            );
+        };
+        let word = kept.word();
+        tokio::pin!(drains, word, stop);
+        let time = tokio::time::sleep(command.timeout);
+        tokio::pin!(time);
+        let mut open = true;
+        let word = loop {
+            tokio::select! {
+                () = &mut drains, if open => open = false,
+                word = &mut word => break word.map_err(failed),
+                () = &mut time => break Err(HostFailure::TimedOut { program: program.clone(), limit: command.timeout }),
+                () = &mut stop => break Err(HostFailure::Stopped { program: program.clone() }),
+            }
+        };
+        if open && word.is_ok() {
+            // Whoever could write is dead; only a descriptor that was handed to somebody else could still be open.
+            let _ = timeout(LINGER, &mut drains).await;
         }
+        word
     };
-    // Whatever it left behind in its group goes too; else a daemon would hold the pipes open for good.
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(group) = group {
-        let _ = kill_process_group(group, Signal::KILL);
+    // The keeper kills what is left and ends.
+    kept.end().await;
+    match word? {
+        Word::Ended(code) => Ok(Output { code, stdout, stderr }),
+        Word::NotStarted(errno) => Err(HostFailure::Start {
+            program,
+            source: io::Error::from_raw_os_error(errno),
+        }),
     }
-    let Some(status) = status else {
-        let _ = child.wait();
-        return Err(HostFailure::TimedOut {
-            program: program.to_owned(),
-            limit: command.timeout,
-        });
-    };
-    let kept = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
-        reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
-    };
-    Ok(Output {
-        code: status.code(),
-        stdout: kept(stdout),
-        stderr: kept(stderr),
-    })
 }
 
 /// Reads to the end, keeps the beginning.
-fn drain(mut pipe: impl Read, keep: usize) -> Vec<u8> {
-    let mut kept = Vec::new();
+async fn drain(mut pipe: impl AsyncRead + Unpin, kept: &mut Vec<u8>, keep: usize) {
     let mut piece = [0u8; 8192];
-    while let Ok(read @ 1..) = pipe.read(&mut piece) {
+    while let Ok(read @ 1..) = pipe.read(&mut piece).await {
         let room = keep.saturating_sub(kept.len()).min(read);
         kept.extend_from_slice(piece.get(..room).unwrap_or_default());
     }
-    kept
 }
 
-const POLL: Duration = Duration::from_millis(5);
+/// How long a stream may stay open after everybody it was given to is dead.
+const LINGER: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 mod control;
 pub(crate) mod launcher;
 pub(crate) mod orders;
-mod spawn;
+pub(crate) mod spawn;
 mod steps;
 mod watch;
 

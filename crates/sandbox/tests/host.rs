@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use portreeve_sandbox::host::{HostCommand, HostFailure, Output, run};
+use portreeve_sandbox::host::{HostCommand, HostFailure, Output, run_kept_by};
 use vocabulary::Secret;
 
 fn command(words: &[&str]) -> HostCommand {
@@ -15,6 +15,22 @@ fn command(words: &[&str]) -> HostCommand {
         timeout: Duration::from_secs(10),
         keep: 1000,
     }
+}
+
+/// The example beside this test is the keeper; cargo builds both.
+fn keeper() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().parent().unwrap().join("examples/walled")
+}
+
+async fn run(command: HostCommand) -> Result<Output, HostFailure> {
+    run_kept_by(&keeper(), command, std::future::pending()).await
+}
+
+/// Whether the process lives whose number the command printed.
+fn lives(number: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
 }
 
 #[tokio::test]
@@ -50,6 +66,8 @@ async fn output_is_bounded_and_the_code_is_kept() {
             stderr: b"oops\n".to_vec()
         }
     );
+    let killed = run(command(&["sh", "-c", "kill -9 $$"])).await.unwrap();
+    assert_eq!(killed.code, None);
 }
 
 #[tokio::test]
@@ -65,10 +83,52 @@ async fn a_command_that_hangs_is_killed_with_all_it_started() {
 }
 
 #[tokio::test]
+async fn what_leaves_the_session_ends_with_the_command() {
+    let begun = Instant::now();
+    for script in [
+        "setsid sleep 1000 & echo $!",
+        // Twice forked, as daemons do, and with streams of its own.
+        "(setsid sh -c 'echo $$; exec sleep 1000 > /dev/null 2>&1 < /dev/null' &)\nsleep 0.3",
+        // A tree whose parts do not wait for each other.
+        "setsid sh -c 'setsid sh -c \"setsid sleep 1000 & echo \\$!; sleep 1000\" & sleep 1000' &\nsleep 0.5",
+    ] {
+        let output = run(command(&["sh", "-c", script])).await.unwrap();
+        assert_eq!(output.code, Some(0), "{script}");
+        let number = String::from_utf8(output.stdout).unwrap();
+        assert!(number.trim().parse::<u32>().is_ok(), "{script}: {number}");
+        assert!(!lives(&number), "{script}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8));
+}
+
+#[tokio::test]
+async fn a_command_nobody_wants_any_more_is_killed_with_all_it_started() {
+    let place = format!("/tmp/host-stopped-{}", std::process::id());
+    let script = format!("setsid sleep 1000 & echo $! > {place}; sleep 1000");
+    let order = command(&["sh", "-c", &script]);
+    let begun = Instant::now();
+    let failure = run_kept_by(&keeper(), order, tokio::time::sleep(Duration::from_millis(500))).await;
+    assert!(matches!(failure, Err(HostFailure::Stopped { .. })), "{failure:?}");
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    let number = std::fs::read_to_string(&place).unwrap();
+    std::fs::remove_file(&place).unwrap();
+    assert!(!lives(&number));
+}
+
+#[tokio::test]
 async fn a_command_that_is_not_there_is_told() {
     let failure = run(command(&["no-such-program"])).await.unwrap_err();
     assert!(
         failure.to_string().contains("could not be started on the host"),
         "{failure}"
     );
+}
+
+#[tokio::test]
+async fn without_a_keeper_nothing_is_run() {
+    let place = format!("/tmp/host-unkept-{}", std::process::id());
+    let order = command(&["touch", &place]);
+    let failure = run_kept_by("/bin/true".as_ref(), order, std::future::pending()).await;
+    assert!(matches!(failure, Err(HostFailure::Keeper { .. })), "{failure:?}");
+    assert!(!std::path::Path::new(&place).exists());
 }

@@ -17,7 +17,7 @@ use crate::config::{Agent, Source};
 use crate::contract::{Refusal, Validated};
 use crate::feedback::{Feedback, FeedbackLimits};
 use crate::hooks::{self, Bench, Prepared};
-use crate::ports::{Pass, PassWish, Step};
+use crate::ports::{Pass, PassWish, Step, Stop};
 use crate::report::{AgentReport, AttemptNote, exit};
 use crate::runtime::{Stage, resolve};
 
@@ -25,7 +25,7 @@ use crate::runtime::{Stage, resolve};
 pub(super) struct Session<'a> {
     pub(super) context: &'a Context,
     pub(super) agent: &'a Agent,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stop: watch::Receiver<Stop>,
     pub(super) arena: Arena,
     workspace: PathBuf,
     inputs: PathBuf,
@@ -56,7 +56,7 @@ impl<'a> Session<'a> {
         context: &'a Context,
         agent: &'a Agent,
         given: Given,
-        stop: watch::Receiver<bool>,
+        stop: watch::Receiver<Stop>,
     ) -> Result<Self, RunError> {
         let began = Instant::now();
         let secrets = resolve(agent, &context.setting.environment).map_err(RunError::Config)?;
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
         let agent = self.agent;
         let agent_name = agent.name.to_string();
         self.context.setting.progress.tell(Step::Started { agent: agent_name });
-        if *self.stop.borrow() {
+        if *self.stop.borrow() != Stop::No {
             return Ok(Ended::Failed(RunReason::Stopped));
         }
         self.uid = self.stage().uid().map_err(RunError::Config)?;
@@ -115,8 +115,12 @@ impl<'a> Session<'a> {
             Ok(Prepared::Ready) => {}
             Ok(Prepared::Skip) => return Ok(Ended::Skipped),
             Err(failure) => {
+                let reason = match failure.was_stopped() {
+                    true => RunReason::Stopped,
+                    false => RunReason::PreHook,
+                };
                 self.told = Some(failure.to_string());
-                return Ok(Ended::Failed(RunReason::PreHook));
+                return Ok(Ended::Failed(reason));
             }
         }
         seal_inputs(&self.inputs).map_err(RunError::disk("sealing inputs"))?;
@@ -258,6 +262,7 @@ impl<'a> Session<'a> {
             directory: &self.context.directory,
             environment: &self.context.setting.environment,
             deadline: self.deadline,
+            stop: &self.stop,
         }
     }
 
@@ -305,7 +310,10 @@ impl<'a> Session<'a> {
                     &failure.to_string(),
                 );
                 self.context.setting.recorder.record(Event::Admin(note)).await?;
-                report.exit = exit::POST_HOOK;
+                report.exit = match failure.was_stopped() {
+                    true => exit::BROKEN,
+                    false => exit::POST_HOOK,
+                };
                 report.told = Some(failure.to_string());
                 None
             }

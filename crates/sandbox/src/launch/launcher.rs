@@ -1,7 +1,7 @@
 //! The launcher: a process of one thread that builds the walls around itself, step by step, and then becomes the
 //! server. Each step that fails ends it; nothing runs half confined.
 
-mod guardian;
+pub(crate) mod guardian;
 mod namespaces;
 mod server;
 

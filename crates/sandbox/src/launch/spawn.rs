@@ -29,7 +29,7 @@ pub(super) struct Spawned {
 
 /// The launcher's process. A task of its own reaps it, whoever else forgets it.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     descriptor: OwnedFd,
     id: u32,
     ended: watch::Receiver<Option<Ending>>,
@@ -40,7 +40,7 @@ impl Process {
         self.id
     }
 
-    pub(super) fn ended(&self) -> watch::Receiver<Option<Ending>> {
+    pub(crate) fn ended(&self) -> watch::Receiver<Option<Ending>> {
         self.ended.clone()
     }
 }
@@ -116,7 +116,7 @@ static SPAWNER: LazyLock<Option<mpsc::Sender<Job>>> = LazyLock::new(|| {
 });
 
 /// Reaps the child as soon as it ends.
-fn watch_over(mut child: Child) -> io::Result<Process> {
+pub(crate) fn watch_over(mut child: Child) -> io::Result<Process> {
     let id = child.id();
     let open = i32::try_from(id)
         .ok()

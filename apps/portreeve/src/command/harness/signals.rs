@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use harness::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Watches for signals.
 pub(super) struct Signals {
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Stop>,
     code: Arc<AtomicU8>,
 }
 
 impl Signals {
     /// Begins to watch.
     pub(super) fn watch() -> anyhow::Result<Self> {
-        let (tell, stop) = watch::channel(false);
+        let (tell, stop) = watch::channel(Stop::No);
         let code = Arc::new(AtomicU8::new(0));
         let seen = code.clone();
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -27,14 +28,14 @@ impl Signals {
                     _ = terminate.recv() => 143,
                 };
                 seen.store(number, Ordering::SeqCst);
-                tell.send_replace(true);
+                tell.send_replace(Stop::Caller);
             }
         });
         Ok(Self { stop, code })
     }
 
-    /// Turns true when the run is to end.
-    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+    /// Says so when the run is to end.
+    pub(super) fn stop(&self) -> watch::Receiver<Stop> {
         self.stop.clone()
     }
 

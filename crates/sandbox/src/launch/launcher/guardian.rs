@@ -119,7 +119,8 @@ fn kill_all(server: Pid) -> i32 {
     }
 }
 
-fn children() -> Vec<Pid> {
+/// Whoever has this process for a parent, orphans of its descendants included.
+pub(crate) fn children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero();
     let text = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
     let numbers = text.split_ascii_whitespace().filter_map(|number| number.parse().ok());
