@@ -16,8 +16,7 @@ use vocabulary::Digest;
 
 pub use agent::{Agent, AgentLimits, AgentName, Hooks, OutputRule, Reference, Retry, Source, WallRule};
 pub use fault::{Fault, Faults};
-pub use files::Document;
-pub(crate) use files::read;
+pub use files::{Document, Unreadable, read_document};
 pub use keys::{KEYS, Key};
 pub use pipeline::{Condition, Pipeline, Stage};
 
@@ -56,7 +55,7 @@ impl Harness {
         let root = directory
             .canonicalize()
             .map_err(|error| whole(format!("the directory cannot be found: {error}"), None))?;
-        let bytes = read(&root.join(FILE)).map_err(|error| {
+        let bytes = read_document(&root.join(FILE)).map_err(|error| {
             let hint = "call `portreeve harness` in the directory that holds harness.toml";
             whole(error.to_string(), Some(hint))
         })?;

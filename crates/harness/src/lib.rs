@@ -17,6 +17,7 @@ mod integrity;
 mod lock;
 mod pipeline;
 mod ports;
+mod regular;
 mod report;
 mod run;
 mod runtime;
@@ -27,7 +28,7 @@ pub use attempt::StartFailure;
 pub use check::{Advice, Dialect, Request, check};
 pub use config::{
     Agent, AgentLimits, AgentName, Condition, Document, FILE, Fault, Faults, Harness, Hooks, KEYS, Key, OutputRule,
-    Pipeline, Reference, Retry, Source, Stage, WallRule,
+    Pipeline, Reference, Retry, Source, Stage, Unreadable, WallRule, read_document,
 };
 pub use contract::{Contract, ContractFault, Findings, Guard, MOST_VIOLATIONS, Refusal, Secrets, Validated};
 pub use feedback::{Feedback, FeedbackLimits, Marker};

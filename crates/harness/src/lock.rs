@@ -8,7 +8,7 @@ use std::path::Path;
 
 use vocabulary::Digest;
 
-use crate::config::{Agent, Harness, read};
+use crate::config::{Agent, Harness, read_document};
 
 /// The file's name in the harness directory.
 pub const LOCK_FILE: &str = "harness.lock";
@@ -67,7 +67,7 @@ impl Lock {
         if !path.try_exists().unwrap_or(true) {
             return Err(vec![LockFault::Missing]);
         }
-        let bytes = read(&path).map_err(|_| vec![LockFault::Unreadable])?;
+        let bytes = read_document(&path).map_err(|_| vec![LockFault::Unreadable])?;
         let locked = Self::parse(&bytes).ok_or_else(|| vec![LockFault::Unreadable])?;
         let mut faults = Vec::new();
         for agent in harness.agents.values() {

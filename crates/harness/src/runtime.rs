@@ -8,7 +8,7 @@ use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft};
 use vocabulary::{Secret, Timestamp};
 
 use crate::arena::Arena;
-use crate::config::{Agent, Harness, Reference, Source};
+use crate::config::{Agent, Harness, Reference, Source, read_document};
 use crate::ports::{HostEnvironment, Pass};
 
 /// What every attempt of a run has in common.
@@ -182,7 +182,7 @@ pub(crate) fn resolve(agent: &Agent, environment: &HostEnvironment) -> Result<BT
         let value = match reference {
             Reference::Variable(variable) => environment.variable(variable).cloned(),
             Reference::Plain(text) => Some(Secret::new(text.clone())),
-            Reference::File(path) => std::fs::read_to_string(path)
+            Reference::File(path) => read_document(path)
                 .ok()
                 .map(|text| Secret::new(text.trim_end_matches(['\n', '\r']).to_owned())),
         };
@@ -196,6 +196,7 @@ pub(crate) fn resolve(agent: &Agent, environment: &HostEnvironment) -> Result<BT
     }
     match faults.is_empty() {
         true => Ok(found),
+                .and_then(|bytes| String::from_utf8(bytes).ok())
         false => Err(faults),
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::support::environment::{Finished, command};
-use crate::support::workshop::{GOOD, Workshop};
+use crate::support::environment::{Finished, command, portreeve};
+use crate::support::workshop::{GOOD, Workshop, names};
 
 /// Says who it is and stays, out of its parent's session and group, with its parent's streams open.
 const RUNAWAY: &str =
@@ -123,4 +123,89 @@ fn a_harness_that_is_killed_takes_its_hook_with_it() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(!outlived(&workshop));
+}
+
+#[test]
+fn an_input_that_nobody_writes_can_be_given_up() {
+    let workshop = workshop("", "");
+    Finished::of(command("mkfifo").arg(workshop.path("pipe"))).success();
+    let mut child = workshop.spawn(&["run", "judge", "--input", "a.txt=pipe"]);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(child.try_wait().unwrap().is_none(), "it waits for a writer");
+    signal(&child, "TERM");
+    assert_eq!(within(&mut child, 5).and_then(|status| status.code()), Some(143));
+    assert_eq!(names(&workshop.path("state")), Vec::<String>::new(), "nothing ran");
+}
+
+#[test]
+fn inputs_are_files_or_pipes_and_nothing_else() {
+    let script = format!(
+        "[ \"$(cat \"$HARNESS_INPUT_DIR/a.txt\")\" = \"$(cat \"$HARNESS_INPUT_DIR/b.txt\")\" ] && echo '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
+    );
+    let workshop = Workshop::of(&script).ready();
+    workshop.write("b.txt", "from afar");
+    for source in [
+        "<(sleep 0.5; echo from afar)",
+        "<(echo from; exit 1) --input c.txt=<(true)",
+    ] {
+        let line = format!(
+            "{} harness run judge --input a.txt={source} --input b.txt=",
+            portreeve().display()
+        );
+        let line = match source.contains("afar") {
+            true => format!("{line}b.txt"),
+            false => format!("{line}<(echo from)"),
+        };
+        let mut shell = command("bash");
+        let finished = Finished::of(shell.args(["-c", &line]).current_dir(workshop.path("")));
+        assert_eq!(finished.code, Some(0), "{source}: {}", finished.stderr);
+    }
+    for wrong in ["a.txt=/dev/zero", "a.txt=schemas"] {
+        let mut child = workshop.spawn(&["run", "judge", "--input", wrong]);
+        assert_eq!(
+            within(&mut child, 5).and_then(|status| status.code()),
+            Some(2),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn schemas_and_configuration_are_regular_files() {
+    let workshop = workshop("", "");
+    workshop.write("good.json", GOOD);
+    Finished::of(command("mkfifo").arg(workshop.path("pipe"))).success();
+    for schema in ["pipe", "/dev/zero", "schemas"] {
+        let mut child = workshop.spawn(&["validate", "--schema", schema, "good.json"]);
+        assert_eq!(
+            within(&mut child, 5).and_then(|status| status.code()),
+            Some(3),
+            "{schema}"
+        );
+        let told = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert!(told.contains("is not a regular file"), "{schema}: {told}");
+    }
+    for file in ["harness.toml", "harness.lock", "prompts/verdict.md"] {
+        let text = workshop.read(file);
+        std::fs::remove_file(workshop.path(file)).unwrap();
+        Finished::of(command("mkfifo").arg(workshop.path(file))).success();
+        let mut child = workshop.spawn(&["check"]);
+        assert_eq!(
+            within(&mut child, 5).and_then(|status| status.code()),
+            Some(3),
+            "{file}"
+        );
+        std::fs::remove_file(workshop.path(file)).unwrap();
+        workshop.write(file, &text);
+    }
+}
+
+#[test]
+fn a_variable_from_a_file_is_read_from_a_regular_one() {
+    let workshop = Workshop::of("true")
+        .insert("prompt = \"prompts/verdict.md\"\n", "env = { KEY = \"file:pipe\" }\n")
+        .ready();
+    Finished::of(command("mkfifo").arg(workshop.path("pipe"))).success();
+    let mut child = workshop.spawn(&["run", "judge"]);
+    assert_eq!(within(&mut child, 5).and_then(|status| status.code()), Some(3));
 }

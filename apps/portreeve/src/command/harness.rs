@@ -1,6 +1,7 @@
 //! `harness`: runs agents and hands on what fits their schemas. Standard output is a validated document, byte for byte,
 //! or nothing; everything else goes to standard error.
 
+mod inputs;
 mod inspect;
 mod passes;
 mod progress;
@@ -9,17 +10,14 @@ mod setting;
 mod signals;
 mod words;
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use harness::{
-    AgentName, Context, Given, Harness, InputFiles, LOCK_FILE, Lock, RunError, exit, run_agent, run_pipeline,
-};
+use harness::{AgentName, Context, Given, Harness, LOCK_FILE, Lock, RunError, exit, run_agent, run_pipeline};
 
+use self::inputs::Unread;
 use self::progress::Show;
 use self::signals::Signals;
 use self::words::{Ending, Form};
@@ -60,7 +58,7 @@ pub(super) struct RunPipeline {
 #[derive(clap::Args)]
 struct RunOptions {
     /// A file for HARNESS_INPUT_DIR, under this name; may be given several times
-    #[arg(long = "input", value_name = "NAME=PATH", value_parser = input)]
+    #[arg(long = "input", value_name = "NAME=PATH", value_parser = inputs::parse)]
     inputs: Vec<(String, PathBuf)>,
     /// One JSON object on standard error instead of words
     #[arg(long)]
@@ -103,9 +101,10 @@ impl RunOne {
         let Some(agent) = AgentName::parse(&self.agent).filter(|name| harness.agents.contains_key(name)) else {
             return ending.never_began(exit::USAGE, "harness.toml declares no such agent");
         };
-        let files = match read_inputs(&self.options.inputs, &harness) {
+        let files = match inputs::read(&self.options.inputs, &harness, signals.stop()).await {
             Ok(files) => files,
-            Err(told) => return ending.never_began(exit::USAGE, &told),
+            Err(Unread::Wrong(told)) => return ending.never_began(exit::USAGE, &told),
+            Err(Unread::Stopped) => return ending.never_began(signals.code().unwrap_or(exit::BROKEN), STOPPED),
         };
         let show = Show::new(form, [agent.as_str()]);
         let setting = match setting::open(directory, config, show.clone()).await {
@@ -148,9 +147,10 @@ impl RunPipeline {
         let Some(pipeline) = harness.pipelines.get(&self.name).cloned() else {
             return ending.never_began(exit::USAGE, "harness.toml declares no such pipeline");
         };
-        let files = match read_inputs(&self.options.inputs, &harness) {
+        let files = match inputs::read(&self.options.inputs, &harness, signals.stop()).await {
             Ok(files) => files,
-            Err(told) => return ending.never_began(exit::USAGE, &told),
+            Err(Unread::Wrong(told)) => return ending.never_began(exit::USAGE, &told),
+            Err(Unread::Stopped) => return ending.never_began(signals.code().unwrap_or(exit::BROKEN), STOPPED),
         };
         let show = Show::new(form, pipeline.agents().map(AgentName::as_str));
         let setting = match setting::open(directory, config, show.clone()).await {
@@ -187,44 +187,7 @@ fn load(directory: &Path) -> Result<Harness, String> {
     Ok(harness)
 }
 
-fn input(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, path) = text.split_once('=').ok_or("write NAME=PATH")?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let fits = (1..=128).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.');
-    match fits && !path.is_empty() && name != "manifest.json" {
-        true => Ok((name.to_owned(), PathBuf::from(path))),
-        false => Err("a name is letters, digits, `.`, `-` and `_`, and not manifest.json".to_owned()),
-    }
-}
-
-/// Reads the caller's files, once.
-fn read_inputs(inputs: &[(String, PathBuf)], harness: &Harness) -> Result<InputFiles, String> {
-    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    for (name, path) in inputs {
-        let taken = files.iter().any(|(known, _)| known == name)
-            || harness.agents.keys().any(|agent| *name == format!("{agent}.json"));
-        if taken {
-            return Err(format!(
-                "--input {name}: the name is taken; an agent's output or another input has it"
-            ));
-        }
-        let bytes = read_input(path).map_err(|error| format!("--input {name}: the file cannot be read: {error}"))?;
-        files.push((name.clone(), bytes));
-    }
-    Ok(Arc::new(files))
-}
-
-/// The largest input, in bytes. A pipe or a device may have no end.
-const LARGEST_INPUT: u64 = 256 << 20;
-
-fn read_input(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let length = File::open(path)?.take(LARGEST_INPUT + 1).read_to_end(&mut bytes)?;
-    match length as u64 > LARGEST_INPUT {
-        true => Err(io::Error::other("it is larger than 256 MiB")),
-        false => Ok(bytes),
-    }
-}
+const STOPPED: &str = "told to end before the inputs were there";
 
 /// The code of a run that could not be carried out.
 fn code_of(error: &RunError) -> u8 {

@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use vocabulary::Digest;
 
 use super::fault::{Complaint, quoted};
+use crate::regular::{self, Links};
 
 /// A file that was read before anything ran: these bytes are used, whatever becomes of the file.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,7 +53,7 @@ impl Files {
     /// Reads a file that must lie inside the directory.
     pub(super) fn document(&self, name: &str) -> Result<Document, Complaint> {
         let path = self.inside(name)?;
-        let bytes = read(&path).map_err(|error| Complaint::new(format!("{} {error}", quoted(name))))?;
+        let bytes = read_document(&path).map_err(|error| Complaint::new(format!("{} {error}", quoted(name))))?;
         let hash = Digest::of(&bytes);
         self.note(path.clone(), hash);
         Ok(Document {
@@ -90,7 +89,7 @@ impl Files {
         if !path.starts_with(&self.root) || !path.is_file() {
             return None;
         }
-        let hash = Digest::of(&read(&path).ok()?);
+        let hash = Digest::of(&read_document(&path).ok()?);
         self.note(path, hash);
         Some(hash)
     }
@@ -118,24 +117,22 @@ fn outside(name: &str) -> Complaint {
 
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub enum Unreadable {
+    /// It cannot be opened, or is no regular file.
     #[error("cannot be read: {0}")]
     File(std::io::Error),
+    /// It has more bytes than a file of a harness may have.
     #[error("is larger than 4 MiB")]
     TooLarge,
 }
 
-/// Reads a file of the harness, at most 4 MiB.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let file = File::open(path).map_err(Unreadable::File)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(Unreadable::File)?;
-    match bytes.len() as u64 > MAX_FILE {
-        true => Err(Unreadable::TooLarge),
-        false => Ok(bytes),
-    }
+/// Reads a file of a harness: a regular one, at most 4 MiB.
+///
+/// # Errors
+/// Why there is nothing to go by.
+pub fn read_document(path: &Path) -> Result<Vec<u8>, Unreadable> {
+    let bytes = regular::read(path, Links::Follow, MAX_FILE).map_err(Unreadable::File)?;
+    bytes.ok_or(Unreadable::TooLarge)
 }
 
 const MAX_FILE: u64 = 4 << 20;

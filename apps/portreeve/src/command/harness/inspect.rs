@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, take_file};
+use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, read_document, take_file};
 use screening::result::strip::{Class, Classes};
 use serde_json::json;
 
@@ -102,9 +102,9 @@ impl Validate {
             .into_iter()
             .filter(|class| self.reject_text.iter().any(|word| word == class.name()))
             .collect();
-        let contract = match std::fs::read(&self.schema) {
+        let contract = match read_document(&self.schema) {
             Ok(schema) => Contract::compile(&schema, sizes, rejected, Secrets::Off).map_err(|fault| fault.to_string()),
-            Err(error) => Err(format!("the schema cannot be read: {error}")),
+            Err(error) => Err(format!("the schema {error}")),
         };
         let contract = match contract {
             Ok(contract) => contract,
