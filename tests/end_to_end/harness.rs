@@ -6,6 +6,7 @@ mod guides;
 mod hooks;
 mod hostile;
 mod interrupts;
+mod leftovers;
 mod pipelines;
 mod settings;
 mod tools;

@@ -2,12 +2,13 @@
 //! how a hole in it, or a runtime without walls, is found.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vocabulary::Digest;
+
+use crate::regular::{self, Links};
 
 /// Files that must stay as they are: those of the harness, and what a run has published.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl Watched {
 impl Tail {
     /// The last bytes before `length`.
     fn read(segment: &Path, length: u64) -> Option<Self> {
-        let mut file = File::open(segment).ok()?;
+        let mut file = regular::open(segment, Links::Refuse).ok()?;
         let start = length.saturating_sub(TAIL);
         file.seek(SeekFrom::Start(start)).ok()?;
         let mut bytes = Vec::new();
@@ -91,11 +92,10 @@ impl Tail {
     }
 }
 
-/// The digest of a file that is no larger than any output may be.
+/// The digest of a regular file that is no larger than any output may be; whatever else stands there is a change.
 fn digest_of(path: &Path) -> Option<Digest> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= LARGEST).then(|| Digest::of(&bytes))
+    let bytes = regular::read(path, Links::Refuse, LARGEST).ok()??;
+    Some(Digest::of(&bytes))
 }
 
 fn newest_segment(state: &Path) -> Option<PathBuf> {
