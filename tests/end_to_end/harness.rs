@@ -10,3 +10,4 @@ mod leftovers;
 mod pipelines;
 mod settings;
 mod tools;
+mod words;

@@ -33,10 +33,33 @@ pub(super) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> anyhow::Res
     Ok(out.flush()?)
 }
 
-/// A word beside the answer, for people: on standard error, so that pipes stay clean.
+/// A word beside the answer, for people: on standard error, so that pipes stay clean. Whatever it quotes is made harmless
+/// for a terminal; line breaks stay.
 pub(super) fn note(text: &str) {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
     // There is nowhere else to say it.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
+}
+
+/// One object beside the answer, for programs: on standard error.
+pub(super) fn object(value: &Value) {
+    let _ = writeln!(io::stderr().lock(), "{}", plain_json(value));
+}
+
+/// JSON that says the same without a character that a terminal would act on.
+fn plain_json(value: &Value) -> String {
+    let mut text = String::new();
+    for c in value.to_string().chars() {
+        // Outside of strings JSON has none of them.
+        match hides(c) {
+            true => c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| text.push_str(&format!("\\u{unit:04x}"))),
+            false => text.push(c),
+        }
+    }
+    text
 }
 
 /// Says why a command failed; a reader that has gone away is no failure.
@@ -144,10 +167,6 @@ pub(super) fn local_time(text: &str) -> String {
 
 /// Text of strangers made harmless for a terminal: what moves the cursor, hides or turns is spelled out.
 pub(super) fn printable(text: &str) -> String {
-    let hides = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
-    };
     text.chars()
         .map(|c| {
             if hides(c) {
@@ -157,6 +176,12 @@ pub(super) fn printable(text: &str) -> String {
             }
         })
         .collect()
+}
+
+/// What moves the cursor, hides or turns.
+fn hides(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -169,6 +194,14 @@ mod tests {
     fn strangers_cannot_move_the_cursor_or_turn_the_line() {
         assert_eq!(printable("a\u{1b}[2Jb\u{202e}c\nd"), "a\\u{1b}[2Jb\\u{202e}c\\u{a}d");
         assert_eq!(printable("größe 日本"), "größe 日本");
+    }
+
+    #[test]
+    fn json_for_programs_says_the_same_and_moves_nothing() {
+        let value = json!({"a\u{9b}": "b\u{202e}c\n\u{e0041}", "n": [1, null]});
+        let text = plain_json(&value);
+        assert!(text.chars().all(|c| !hides(c)), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Validate {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         let told = |code: u8, class: &str, violations: Vec<serde_json::Value>| {
             if self.json {
-                output::note(&json!({ "class": class, "violations": violations, "exit": code }).to_string());
+                output::object(&json!({ "class": class, "violations": violations, "exit": code }));
             }
             Ok(code)
         };

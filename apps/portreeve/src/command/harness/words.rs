@@ -56,7 +56,7 @@ impl<'a> Ending<'a> {
 
     fn fail(&self, context: Option<&Context>, code: u8, why: &str) {
         match self.form {
-            Form::Words => output::note(&format!("error: {}", multi_line(why))),
+            Form::Words => output::note(&format!("error: {why}")),
             Form::Json => {
                 let (kind, name) = self.subject;
                 let mut object = json!({
@@ -75,7 +75,7 @@ impl<'a> Ending<'a> {
                         members.insert("failed".to_owned(), json!([]));
                     }
                 }
-                output::note(&object.to_string());
+                output::object(&object);
             }
         }
     }
@@ -88,7 +88,7 @@ impl<'a> Ending<'a> {
             (code, _) => code,
         };
         match self.form {
-            Form::Json => output::note(&report.to_json(context.run(), context.directory()).to_string()),
+            Form::Json => output::object(&report.to_json(context.run(), context.directory())),
             Form::Words => summary(context, &report),
         }
         print(run.released.as_ref())?;
@@ -107,7 +107,7 @@ impl<'a> Ending<'a> {
             report.exit = signalled.unwrap_or(report.exit);
         }
         match self.form {
-            Form::Json => output::note(&report.to_json(context.run(), context.directory()).to_string()),
+            Form::Json => output::object(&report.to_json(context.run(), context.directory())),
             Form::Words => {
                 report.failed().for_each(|agent| summary(context, agent));
                 let attempts: usize = report.agents.iter().map(|agent| agent.attempts.len()).sum();
@@ -173,7 +173,7 @@ fn summary(context: &Context, report: &AgentReport) {
     }
     violations(&report.violations);
     if let Some(told) = &report.told {
-        output::note(&format!("  {}", multi_line(told)));
+        output::note(&format!("  {told}"));
     }
     let looks = matches!(
         report.exit,
@@ -198,11 +198,6 @@ pub(super) fn violations(violations: &[Violation]) {
     if violations.len() > SHOWN {
         output::note(&format!("  and {} more", violations.len() - SHOWN));
     }
-}
-
-/// Line breaks stay, everything else that moves a cursor does not.
-fn multi_line(text: &str) -> String {
-    text.lines().map(output::printable).collect::<Vec<_>>().join("\n")
 }
 
 const SHOWN: usize = 20;

@@ -1,0 +1,29 @@
+//! What is told about a harness.
+
+use crate::support::workshop::Workshop;
+
+const GIVE: &str = "echo '{\"verdict\":\"ok\"}' > \"$HARNESS_OUTPUT_FILE\"";
+
+#[test]
+fn no_key_of_a_harness_moves_the_cursor() {
+    let workshop = Workshop::of(GIVE).ready();
+    let text = workshop.read("harness.toml");
+    for more in [
+        "\"x\\u001b]0;owned\\u0007\\u202e\" = 1\n",
+        "[agents.\"\\u001b[2Jx\"]\ncommand = []\n",
+        "[pipelines.\"\\u001b[2Jx\"]\nstages = []\n",
+        "[agents.judge.env]\n\"\\u001b[2J\" = \"env:NOT_THERE\"\n",
+    ] {
+        workshop.write("harness.toml", &format!("{text}\n{more}"));
+        workshop.harness(&["lock"]);
+        for arguments in [&["check"][..], &["lock"], &["run", "judge"], &["run", "\u{1b}[2J"]] {
+            let finished = workshop.harness(arguments);
+            assert_ne!(finished.stderr, "");
+            assert!(
+                !finished.stderr.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+                "{more} {arguments:?}: {:?}",
+                finished.stderr
+            );
+        }
+    }
+}
