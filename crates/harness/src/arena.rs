@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::contract::Validated;
+use crate::removal;
 
 /// The directory of one run: `run.json`, `validated/`, `quarantine/`, `hooks/`.
 #[derive(Clone, Debug)]
@@ -165,7 +166,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         // Whatever a runtime left behind goes with it; what resists is not worth failing for.
-        let _ = fs::remove_dir_all(&self.base);
+        let _ = removal::remove(&self.base);
     }
 }
 

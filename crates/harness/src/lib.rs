@@ -18,6 +18,7 @@ mod lock;
 mod pipeline;
 mod ports;
 mod regular;
+mod removal;
 mod report;
 mod run;
 mod runtime;

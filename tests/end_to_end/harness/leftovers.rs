@@ -1,9 +1,61 @@
 //! Directories of a run: nobody else looks into them, and nothing of them stays.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::workshop::{GOOD, Workshop};
+use crate::support::environment::{Finished, command, portreeve};
+use crate::support::workshop::{GOOD, Workshop, names};
+
+/// The directories of runs that a user other than root would have elsewhere.
+fn arenas(temporary: &Path) -> Vec<String> {
+    names(temporary)
+        .into_iter()
+        .filter(|name| name.starts_with("portreeve-run_"))
+        .collect()
+}
+
+/// A temporary directory of the test's own, as open as the real one.
+fn temporary(workshop: &Workshop) -> PathBuf {
+    let path = workshop.path("tmp");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    path
+}
+
+#[test]
+fn directories_that_an_agent_closed_or_nested_are_removed_all_the_same() {
+    let script = format!(
+        "mkdir -p a/b/c; touch a/b/c/f; ln -s \"$HARNESS_SCHEMA\" a/b/link; ln -s /tmp a/b/out; chmod 0 a/b/c a/b a\nmkdir \"$HARNESS_OUTPUT_DIR/x\" \"$HARNESS_OUTPUT_DIR/x/y\"; chmod 0 \"$HARNESS_OUTPUT_DIR/x\"\nmkdir deep; cd deep; i=0; while [ $i -lt 1200 ]; do mkdir d; cd d; i=$((i+1)); done\necho '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
+    );
+    let workshop = Workshop::of(&script).ready();
+    std::fs::remove_file(workshop.path("portreeve.toml")).unwrap();
+    let place = temporary(&workshop);
+    let done = Finished::of(command("chown").args(["-R", "4321:4321"]).arg(workshop.path("")));
+    let root = done.code == Some(0);
+    let run = |mut harness: std::process::Command| {
+        harness.args(["harness", "run", "judge"]).current_dir(workshop.path(""));
+        harness
+            .env("HOME", workshop.path(""))
+            .env("TMPDIR", &place)
+            .env_remove("XDG_STATE_HOME");
+        let finished = Finished::of(&mut harness);
+        assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    };
+    if root {
+        let mut user = command("setpriv");
+        user.args(["--reuid", "4321", "--regid", "4321", "--clear-groups", "--"])
+            .arg(portreeve());
+        run(user);
+    }
+    run(command(portreeve()));
+    let state = workshop.path(".local/state/portreeve/harness");
+    assert_eq!(arenas(&place), Vec::<String>::new());
+    for run in names(&state.join("runs")) {
+        let left = names(&state.join("runs").join(&run));
+        assert_eq!(left, ["hooks", "quarantine", "run.json", "validated"], "{run}");
+    }
+}
 
 #[test]
 fn a_file_that_became_a_pipe_is_a_changed_file() {

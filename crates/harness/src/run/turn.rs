@@ -15,6 +15,7 @@ use crate::contract::{Findings, Guard, Refusal, Validated};
 use crate::feedback::Feedback;
 use crate::intake::{OutputPlace, RawOutput, too_large};
 use crate::ports::Step;
+use crate::removal;
 use crate::report::AttemptNote;
 use crate::runtime::Turn;
 use crate::usage;
@@ -93,7 +94,7 @@ impl Session<'_> {
         self.keep_words(number, &ran);
         let (judged, facts) = self.judge(&ran, &place);
         let output = facts.output.map(|output| output.hash);
-        let _ = std::fs::remove_dir_all(&turn.output);
+        let _ = removal::remove(&turn.output);
         if let Some(path) = watched.changed(&before) {
             let facts = Facts {
                 class: AttemptClass::Integrity,
