@@ -3,10 +3,14 @@
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, symlink};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, symlink,
+};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, fstat, renameat_with};
 
 use crate::contract::Validated;
 use crate::removal;
@@ -82,24 +86,36 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// What one agent's runtime is given and where it leaves its output.
+/// What one agent's runtime is given and where it leaves its output. Held by a lock for as long as somebody is at work in it.
 #[derive(Debug)]
 pub struct Arena {
     base: PathBuf,
+    held: OwnedFd,
+}
+
+/// Where arenas are made: started as root, where another uid can pass; else in a room of the state directory.
+pub(crate) fn room_of(state: &Path) -> PathBuf {
+    match rustix::process::geteuid().is_root() {
+        true => {
+            let place = std::env::temp_dir();
+            place.canonicalize().unwrap_or(place)
+        }
+        false => state.join("harness").join("arenas"),
+    }
 }
 
 impl Arena {
-    /// Makes the arena of one agent. Started as root it lies where another uid can pass; else in the run's directory.
-    pub(crate) fn make(run: &RunDirectory, name: &str, agent: &str) -> io::Result<Self> {
-        let (place, mode) = match rustix::process::geteuid().is_root() {
-            true => (std::env::temp_dir().canonicalize()?, 0o711),
-            false => (run.path().canonicalize()?, 0o700),
-        };
-        let base = place.join(format!("portreeve-{name}-{agent}"));
-        DirBuilder::new().mode(mode).create(&base)?;
-        // The caller's mask must not close it.
-        fs::set_permissions(&base, Permissions::from_mode(mode))?;
-        let arena = Self { base };
+    /// Makes the arena of one agent.
+    pub(crate) fn make(state: &Path, name: &str, agent: &str) -> io::Result<Self> {
+        let room = room_of(state);
+        DirBuilder::new().recursive(true).mode(0o700).create(&room)?;
+        let base = room.canonicalize()?.join(format!("{PREFIX}{name}-{agent}"));
+        let held = claim(&base)?;
+        if rustix::process::geteuid().is_root() {
+            // The runtime has another uid.
+            fs::set_permissions(&base, Permissions::from_mode(0o711))?;
+        }
+        let arena = Self { base, held };
         arena.folder("given", 0o755)?;
         arena.folder("bin", 0o755)?;
         Ok(arena)
@@ -108,6 +124,7 @@ impl Arena {
     fn folder(&self, name: &str, mode: u32) -> io::Result<PathBuf> {
         let path = self.base.join(name);
         DirBuilder::new().mode(mode).create(&path)?;
+        // The caller's mask must not close it.
         fs::set_permissions(&path, Permissions::from_mode(mode))?;
         Ok(path)
     }
@@ -166,9 +183,56 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         // Whatever a runtime left behind goes with it; what resists is not worth failing for.
-        let _ = removal::remove(&self.base);
+        let _ = removal::remove_held(&self.held, &self.base);
     }
 }
+
+/// Makes a directory and locks it. A sweep may come between the two and take it away; then it is made again.
+fn claim(base: &Path) -> io::Result<OwnedFd> {
+    for attempt in 0..CLAIMS {
+        match DirBuilder::new().mode(0o700).create(base) {
+            Err(error) if attempt == 0 || error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let held = removal::enter(CWD, base).ok().filter(lock);
+        let there = fs::symlink_metadata(base).map(|found| (found.dev(), found.ino()));
+        if let (Some(held), Ok(there)) = (held, there)
+            && fstat(&held).is_ok_and(|found| (found.st_dev, found.st_ino) == there)
+        {
+            return Ok(held);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(io::Error::from(io::ErrorKind::ResourceBusy))
+}
+
+fn lock(directory: &OwnedFd) -> bool {
+    flock(directory, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Takes arenas away whose harness was killed: ours, and held by nobody.
+pub(crate) fn sweep(state: &Path) {
+    let Ok(entries) = fs::read_dir(room_of(state)) else {
+        return;
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let ours = entries.flatten().filter(|entry| {
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(SWEPT));
+        named && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own)
+    });
+    for path in ours.map(|entry| entry.path()).take(MOST_SWEPT) {
+        if let Some(held) = removal::enter(CWD, &path).ok().filter(lock) {
+            let _ = removal::remove_held(&held, &path);
+        }
+    }
+}
+
+const PREFIX: &str = "portreeve-";
+/// As runs are named.
+const SWEPT: &str = "portreeve-run_";
+const MOST_SWEPT: usize = 64;
+const CLAIMS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
 
 fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
     chown(path, Some(uid), Some(uid))

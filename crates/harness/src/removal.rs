@@ -21,7 +21,12 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
         Err(Errno::NOTDIR | Errno::LOOP) => return Ok(unlinkat(CWD, path, AtFlags::empty())?),
         Err(error) => return Err(error.into()),
     };
-    empty(&top)?;
+    remove_held(&top, path)
+}
+
+/// The same for a directory that was entered already.
+pub(crate) fn remove_held(top: &OwnedFd, path: &Path) -> io::Result<()> {
+    empty(top)?;
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
@@ -71,7 +76,7 @@ fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> io::R
 }
 
 /// Opens a directory, whatever its mode, if it is one and ours.
-fn enter(directory: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
+pub(crate) fn enter(directory: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     let held = openat(
         directory,
         name,

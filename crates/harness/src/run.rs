@@ -17,7 +17,7 @@ use vocabulary::ReceiptId;
 
 pub use released::{Lookup, Released};
 
-use crate::arena::RunDirectory;
+use crate::arena::{self, RunDirectory};
 use crate::config::{Agent, AgentName, Harness, Pipeline};
 use crate::feedback::Marker;
 use crate::integrity::Watched;
@@ -150,6 +150,9 @@ impl Context {
         let id = ReceiptId::mint().to_string();
         let run = id.replacen("rcp_", "run_", 1);
         let directory = RunDirectory::make(&setting.state, &run).map_err(RunError::disk("making it"))?;
+        let state = setting.state.clone();
+        // What another run left behind is no reason to fail this one.
+        let _ = tokio::task::spawn_blocking(move || arena::sweep(&state)).await;
         let marker = Marker::draw()
             .ok_or_else(|| Unavailable::new("no mark for feedback can be drawn", "the system has no randomness"))?;
         let watched = Watched::new(harness.watched.clone(), &setting.state);

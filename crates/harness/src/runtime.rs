@@ -117,7 +117,7 @@ impl Stage<'_> {
             limits: self.agent.limits.machine,
             uid: None,
             state_dir: Some(self.state.to_owned()),
-            state_rooms: vec![self.state.join("harness").join("runs")],
+            state_rooms: vec![self.state.join("harness").join("arenas")],
         }
     }
 

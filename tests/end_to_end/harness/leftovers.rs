@@ -24,6 +24,59 @@ fn temporary(workshop: &Workshop) -> PathBuf {
 }
 
 #[test]
+fn a_harness_that_was_killed_is_cleaned_up_after_by_the_next() {
+    let script = format!(
+        "mkdir -p deep/er; chmod 0 deep; touch \"$STARTED\"; sleep \"$SLEEP\"; echo '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
+    );
+    let more = "env = { SLEEP = \"env:SLEEP\" }\n";
+    let script = script.replace("touch \"$STARTED\"", "touch \"$HARNESS_OUTPUT_DIR/started\"");
+    let workshop = Workshop::of(&script)
+        .insert("prompt = \"prompts/verdict.md\"\n", more)
+        .ready();
+    let place = temporary(&workshop);
+    let started = || {
+        let rooms = [place.clone(), workshop.path("state/harness/arenas")];
+        rooms
+            .iter()
+            .flat_map(|room| arenas(room).into_iter().map(|name| room.join(name)))
+            .collect::<Vec<_>>()
+    };
+    let run = |seconds: &str| {
+        let mut harness = workshop.command(&["run", "judge"]);
+        harness.env("TMPDIR", &place).env("SLEEP", seconds);
+        harness
+    };
+    let wait = |known: &[PathBuf]| {
+        let until = Instant::now() + Duration::from_secs(20);
+        let new = |arena: &PathBuf| !known.contains(arena) && arena.join("output-1/started").exists();
+        while !started().iter().any(new) {
+            assert!(Instant::now() < until, "the agent never started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let mut killed = run("60").spawn().unwrap();
+    wait(&[]);
+    let stale = started();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(stale[0].exists(), "nobody could clean up");
+    // What belongs to somebody else, or is no directory, is left alone.
+    std::os::unix::fs::symlink(workshop.path("prompts"), place.join("portreeve-run_link-x")).unwrap();
+    let mut living = run("3").spawn().unwrap();
+    wait(&stale);
+    assert!(!stale[0].exists(), "{stale:?}");
+    assert_eq!(Finished::of(&mut run("0")).code, Some(0));
+    assert_eq!(
+        living.wait().unwrap().code(),
+        Some(0),
+        "a run that goes on is not in the way"
+    );
+    assert!(workshop.path("prompts/verdict.md").exists());
+    let left: Vec<_> = started().into_iter().filter(|path| !path.is_symlink()).collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+#[test]
 fn directories_that_an_agent_closed_or_nested_are_removed_all_the_same() {
     let script = format!(
         "mkdir -p a/b/c; touch a/b/c/f; ln -s \"$HARNESS_SCHEMA\" a/b/link; ln -s /tmp a/b/out; chmod 0 a/b/c a/b a\nmkdir \"$HARNESS_OUTPUT_DIR/x\" \"$HARNESS_OUTPUT_DIR/x/y\"; chmod 0 \"$HARNESS_OUTPUT_DIR/x\"\nmkdir deep; cd deep; i=0; while [ $i -lt 1200 ]; do mkdir d; cd d; i=$((i+1)); done\necho '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
@@ -51,6 +104,7 @@ fn directories_that_an_agent_closed_or_nested_are_removed_all_the_same() {
     run(command(portreeve()));
     let state = workshop.path(".local/state/portreeve/harness");
     assert_eq!(arenas(&place), Vec::<String>::new());
+    assert_eq!(names(&state.join("arenas")), Vec::<String>::new());
     for run in names(&state.join("runs")) {
         let left = names(&state.join("runs").join(&run));
         assert_eq!(left, ["hooks", "quarantine", "run.json", "validated"], "{run}");

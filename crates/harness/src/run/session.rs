@@ -61,7 +61,8 @@ impl<'a> Session<'a> {
         let began = Instant::now();
         let secrets = resolve(agent, &context.setting.environment).map_err(RunError::Config)?;
         let disk = RunError::disk;
-        let arena = Arena::make(&context.directory, &context.run, agent.name.as_str()).map_err(disk("making room"))?;
+        let arena =
+            Arena::make(&context.setting.state, &context.run, agent.name.as_str()).map_err(disk("making room"))?;
         let inputs = arena.inputs().map_err(disk("making room for inputs"))?;
         fill(&inputs, &given, &context.run).map_err(disk("writing inputs"))?;
         let workspace = match &agent.walls.workspace {
