@@ -105,16 +105,12 @@ pub(crate) fn room_of(state: &Path) -> PathBuf {
 }
 
 impl Arena {
-    /// Makes the arena of one agent.
+    /// Makes the arena of one agent, closed to everybody else.
     pub(crate) fn make(state: &Path, name: &str, agent: &str) -> io::Result<Self> {
         let room = room_of(state);
         DirBuilder::new().recursive(true).mode(0o700).create(&room)?;
         let base = room.canonicalize()?.join(format!("{PREFIX}{name}-{agent}"));
         let held = claim(&base)?;
-        if rustix::process::geteuid().is_root() {
-            // The runtime has another uid.
-            fs::set_permissions(&base, Permissions::from_mode(0o711))?;
-        }
         let arena = Self { base, held };
         arena.folder("given", 0o755)?;
         arena.folder("bin", 0o755)?;
@@ -127,6 +123,22 @@ impl Arena {
         // The caller's mask must not close it.
         fs::set_permissions(&path, Permissions::from_mode(mode))?;
         Ok(path)
+    }
+
+    /// Lets the runtime in, and nobody else: it may pass through the arena and look into what it is given. Without an
+    /// owner of its own it is who made all this.
+    pub(crate) fn open_to(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
+        let Some((uid, gid)) = owner else {
+            return Ok(());
+        };
+        chown(&self.base, None, Some(gid))?;
+        fs::set_permissions(&self.base, Permissions::from_mode(0o710))?;
+        for name in ["given", "bin", "inputs"] {
+            let path = self.base.join(name);
+            chown(&path, Some(uid), Some(gid))?;
+            fs::set_permissions(&path, Permissions::from_mode(0o500))?;
+        }
+        Ok(())
     }
 
     /// Where the schema, feedback and the like lie.
@@ -243,8 +255,8 @@ pub(crate) fn put_input(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<(
     write_new(&folder.join(name), bytes, 0o444).map(drop)
 }
 
-/// Makes whatever was prepared readable for the runtime, links left as they are.
-pub(crate) fn seal_inputs(folder: &Path) -> io::Result<()> {
+/// Makes whatever was prepared readable for the runtime, links left as they are, and closes it to everybody else.
+pub(crate) fn seal_inputs(folder: &Path, uid: Option<u32>) -> io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(&directory)? {
@@ -259,5 +271,8 @@ pub(crate) fn seal_inputs(folder: &Path) -> io::Result<()> {
         }
         fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
     }
-    Ok(())
+    if let Some(uid) = uid {
+        hand_over(folder, uid)?;
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o500))
 }

@@ -219,7 +219,7 @@ impl Context {
         }
         let (_, stop) = watch::channel(Stop::No);
         let session = session::Session::open(self, agent, Given::default(), stop)?;
-        session.stage().uid().map_err(RunError::Config).map(drop)
+        session.stage().owner().map_err(RunError::Config).map(drop)
     }
 
     /// What this host lacks for an agent's sandbox.

@@ -72,11 +72,11 @@ impl Stage<'_> {
         Ok(plan)
     }
 
-    /// The uid that will own what the runtime writes, if we are root.
+    /// The uid and gid of the runtime, if we are root.
     ///
     /// # Errors
     /// As [`Stage::plan`], for what does not depend on the attempt.
-    pub(crate) fn uid(&self) -> Result<Option<u32>, Vec<String>> {
+    pub(crate) fn owner(&self) -> Result<Option<(u32, u32)>, Vec<String>> {
         let turn = Turn {
             number: 1,
             most: 1,
@@ -85,7 +85,7 @@ impl Stage<'_> {
             feedback: None,
         };
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Ok(Plan::check(self.draft(&turn)).map_err(told)?.uid())
+        Ok(Plan::check(self.draft(&turn)).map_err(told)?.owner())
     }
 
     fn harness_lies_in_workspace(&self) -> bool {

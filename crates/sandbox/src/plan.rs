@@ -243,6 +243,12 @@ impl Plan {
     pub fn uid(&self) -> Option<u32> {
         self.user.map(|user| user.uid)
     }
+
+    /// That uid and its gid.
+    #[must_use]
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        self.user.map(|user| (user.uid, user.gid))
+    }
 }
 
 /// Something in a draft that cannot be carried out on this host.

@@ -1,6 +1,6 @@
 //! Directories of a run: nobody else looks into them, and nothing of them stays.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,45 @@ fn temporary(workshop: &Workshop) -> PathBuf {
     std::fs::create_dir(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1777)).unwrap();
     path
+}
+
+// R237
+#[test]
+fn nobody_else_on_the_machine_reads_what_a_run_is_given() {
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return; // Only root runs agents under another uid, in a directory outside its own.
+    }
+    for walls in ["", "[AGENT.sandbox]\nfs = \"none\"\nnet = \"none\"\n"] {
+        let script = format!(
+            "cat \"$HARNESS_INPUT_DIR/issue.txt\" > /dev/null || exit 4\ncat \"$HARNESS_SCHEMA\" > /dev/null || exit 5\necho secret > \"$HARNESS_OUTPUT_DIR/draft\"; sleep 4\necho '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
+        );
+        let workshop = Workshop::new().agent("judge", &script, walls).ready();
+        workshop.write("issue.txt", "a secret of the caller's");
+        let place = temporary(&workshop);
+        let mut harness = workshop.command(&["run", "judge", "--input", "issue.txt=issue.txt"]);
+        let mut child = harness.env("TMPDIR", &place).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let arena = loop {
+            let drafts = arenas(&place).into_iter().map(|name| place.join(name));
+            if let Some(arena) = drafts.into_iter().find(|arena| arena.join("output-1/draft").exists()) {
+                break arena;
+            }
+            assert!(Instant::now() < until, "the agent never started");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        for name in ["inputs/issue.txt", "given/verdict.v1.json", "output-1/draft"] {
+            let path = arena.join(name);
+            assert!(path.exists(), "{name}");
+            for who in [["4321", "4321"], ["4321", "100"]] {
+                let mut stranger = command("setpriv");
+                stranger.args(["--reuid", who[0], "--regid", who[1], "--clear-groups", "--", "cat"]);
+                let finished = Finished::of(stranger.arg(&path));
+                assert_ne!(finished.code, Some(0), "{name} was read by {who:?} under {walls:?}");
+            }
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{walls:?}");
+        assert_eq!(arenas(&place), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -108,7 +108,11 @@ impl<'a> Session<'a> {
         if *self.stop.borrow() != Stop::No {
             return Ok(Ended::Failed(RunReason::Stopped));
         }
-        self.uid = self.stage().uid().map_err(RunError::Config)?;
+        let owner = self.stage().owner().map_err(RunError::Config)?;
+        self.uid = owner.map(|(uid, _)| uid);
+        self.arena
+            .open_to(owner)
+            .map_err(RunError::disk("opening it to the runtime"))?;
         if !agent.servers.is_empty() && !self.ask_for_pass().await? {
             return Ok(Ended::Failed(RunReason::Gateway));
         }
@@ -124,7 +128,7 @@ impl<'a> Session<'a> {
                 return Ok(Ended::Failed(reason));
             }
         }
-        seal_inputs(&self.inputs).map_err(RunError::disk("sealing inputs"))?;
+        seal_inputs(&self.inputs, self.uid).map_err(RunError::disk("sealing inputs"))?;
         self.attempts().await
     }
 
