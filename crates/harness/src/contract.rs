@@ -99,7 +99,7 @@ pub enum ContractFault {
     #[error("{0}")]
     Schema(SchemaFault),
     /// It accepts everything.
-    #[error("the schema accepts everything; say what the output must be")]
+    #[error("the schema accepts documents of every kind; say what the output must be, `type` first")]
     Vacuous,
     /// Part of it would not be checked.
     #[error("{0}; write a pattern without look-around and back references")]
@@ -233,7 +233,7 @@ impl Contract {
         if let Some(dropped) = schema.dropped_patterns().first() {
             return Err(ContractFault::Unchecked(dropped.clone()));
         }
-        if schema.is_vacuous() {
+        if schema.is_vacuous() || takes_anything(&schema) {
             return Err(ContractFault::Vacuous);
         }
         if secrets != Secrets::Off && DETECTOR.is_none() {
@@ -351,6 +351,36 @@ impl Contract {
 
 /// The embedded rules, compiled when they are first needed.
 static DETECTOR: LazyLock<Option<Detector>> = LazyLock::new(|| Detector::embedded().ok());
+
+/// Whether a schema lets a document of every kind pass, whichever way it says so. What refuses none of these does not say
+/// what an output is, even if it refuses some other.
+fn takes_anything(schema: &OutputSchema) -> bool {
+    let limits = Limits {
+        max_bytes: 64,
+        max_depth: 4,
+        max_string: 64,
+        max_items: 64,
+    };
+    let passes = |text: &str| Value::parse(text.as_bytes(), &limits).is_ok_and(|value| schema.check(&value).is_ok());
+    PROBES.into_iter().all(passes)
+}
+
+/// Every kind of value, empty and not.
+const PROBES: [&str; 13] = [
+    "null",
+    "true",
+    "false",
+    "0",
+    "-1.5",
+    "\"\"",
+    "\"any words at all\"",
+    "[]",
+    "[null]",
+    "[[],{},\"x\",1]",
+    "{}",
+    "{\"any name at all\":null}",
+    "{\"\":{\"x\":[]}}",
+];
 
 fn unreadable(fault: JsonFault) -> Refusal {
     match fault {

@@ -187,3 +187,41 @@ fn equal_mistakes_have_equal_fingerprints() {
     assert_eq!(one.fingerprint(), two.fingerprint());
     assert_ne!(one.fingerprint(), other.fingerprint());
 }
+
+// R240
+#[test]
+fn a_schema_that_takes_documents_of_every_kind_is_none() {
+    let compile = |schema: &str| Contract::compile(schema.as_bytes(), (4096, 8), Classes::default(), Secrets::Off);
+    for schema in [
+        "{}",
+        "true",
+        r#"{"not":{"not":{}}}"#,
+        r#"{"not":{"not":{"not":{"not":true}}}}"#,
+        r#"{"anyOf":[{"type":"object"},{}]}"#,
+        r#"{"anyOf":[{"type":"object"},{"not":{"type":"object"}}]}"#,
+        r#"{"oneOf":[{"type":"object"},{"not":{"type":"object"}}]}"#,
+        r#"{"allOf":[{},{"anyOf":[true,false]}]}"#,
+        r#"{"if":{"type":"object"}}"#,
+        r#"{"if":{"type":"object"},"then":{},"else":{"not":{"not":{}}}}"#,
+        r#"{"type":["null","boolean","number","string","array","object"]}"#,
+        r#"{"not":{"enum":[]}}"#,
+        r#"{"not":{"const":"never said"}}"#,
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"not":{"not":{}}}}}"##,
+        r#"{"properties":{"verdict":{"enum":["ok"]}}}"#,
+    ] {
+        let refused = compile(schema).err();
+        assert!(refused.is_some(), "{schema}");
+    }
+    for schema in [
+        r#"{"type":"object"}"#,
+        r#"{"type":["object","null"]}"#,
+        r#"{"type":"array","items":{"type":"string"}}"#,
+        r#"{"enum":["ok","block"]}"#,
+        r#"{"const":null}"#,
+        r#"{"anyOf":[{"type":"object"},{"type":"array"}]}"#,
+        r#"{"not":{"not":{"type":"object"}}}"#,
+        r#"{"required":["verdict"]}"#,
+    ] {
+        assert!(compile(schema).is_ok(), "{schema}");
+    }
+}
