@@ -9,5 +9,6 @@ mod interrupts;
 mod leftovers;
 mod pipelines;
 mod settings;
+mod sharing;
 mod tools;
 mod words;

@@ -135,6 +135,11 @@ impl Workshop {
         self
     }
 
+    /// What will be written as harness.toml.
+    pub fn written(&self) -> String {
+        self.toml.clone()
+    }
+
     /// Writes harness.toml and its lock.
     pub fn ready(self) -> Self {
         self.write("harness.toml", &self.toml);

@@ -6,6 +6,7 @@ mod fault;
 mod files;
 mod keys;
 mod pipeline;
+mod sharing;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,12 +81,16 @@ impl Harness {
             watched: files.into_watched(),
             warnings,
         };
-        harness.keep_out_of_reach(&file)?;
-        Ok(harness)
+        let mut faults = harness.within_reach(&file);
+        faults.extend(sharing::faults(&harness, &file));
+        match faults.is_empty() {
+            true => Ok(harness),
+            false => Err(Faults(faults)),
+        }
     }
 
-    /// An agent's files must not lie where a runtime may write.
-    fn keep_out_of_reach(&self, file: &Path) -> Result<(), Faults> {
+    /// Files of the harness that lie where a runtime may write.
+    fn within_reach(&self, file: &Path) -> Vec<Fault> {
         let mut faults = Vec::new();
         for agent in self.agents.values() {
             // Without walls everything is in reach: that is warned of, and found afterwards.
@@ -107,10 +112,7 @@ impl Harness {
                 faults.push(fault);
             }
         }
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(Faults(faults)),
-        }
+        faults
     }
 }
 
