@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::codeowners::{self, Ownership};
 use crate::config::{Fault, Harness, Source};
 use crate::dialect;
+use crate::fit::fit;
 use crate::lock::{LOCK_FILE, Lock};
 use crate::ports::HostEnvironment;
 use crate::runtime::resolve;
@@ -37,9 +38,9 @@ pub struct Advice {
     pub warnings: Vec<Fault>,
 }
 
-/// Looks at a harness that could be loaded.
+/// Looks at a harness that could be loaded; `state` is the state directory that runs would use.
 #[must_use]
-pub fn check(harness: &Harness, request: Request, environment: &HostEnvironment) -> Advice {
+pub fn check(harness: &Harness, request: Request, state: &Path, environment: &HostEnvironment) -> Advice {
     let mut advice = Advice {
         faults: Vec::new(),
         warnings: harness.warnings.clone(),
@@ -62,6 +63,9 @@ pub fn check(harness: &Harness, request: Request, environment: &HostEnvironment)
     if request.codeowners {
         owners(harness, &mut advice);
     }
+    let walls = fit(harness, state);
+    advice.faults.extend(walls.faults);
+    advice.warnings.extend(walls.warnings);
     surroundings(harness, environment, &mut advice);
     advice
 }

@@ -11,6 +11,7 @@ mod config;
 mod contract;
 mod dialect;
 mod feedback;
+mod fit;
 mod hooks;
 mod intake;
 mod integrity;
@@ -33,6 +34,7 @@ pub use config::{
 };
 pub use contract::{Contract, ContractFault, Findings, Guard, MOST_VIOLATIONS, Refusal, Secrets, Validated};
 pub use feedback::{Feedback, FeedbackLimits, Marker};
+pub use fit::fit;
 pub use hooks::{HookFailure, Kind as HookKind};
 pub use intake::{OutputPlace, RawOutput, take_file};
 pub use lock::{LOCK_FILE, Lock, LockFault};

@@ -9,6 +9,7 @@ use vocabulary::{Secret, Timestamp};
 
 use crate::arena::Arena;
 use crate::config::{Agent, Harness, Reference, Source, read_document};
+use crate::fit::shows_arenas;
 use crate::ports::{HostEnvironment, Pass};
 
 /// What every attempt of a run has in common.
@@ -85,7 +86,11 @@ impl Stage<'_> {
             feedback: None,
         };
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Ok(Plan::check(self.draft(&turn)).map_err(told)?.owner())
+        let plan = Plan::check(self.draft(&turn)).map_err(told)?;
+        match shows_arenas(self.agent, self.state) {
+            Some(fault) => Err(vec![fault]),
+            None => Ok(plan.owner()),
+        }
     }
 
     fn harness_lies_in_workspace(&self) -> bool {
@@ -94,40 +99,17 @@ impl Stage<'_> {
     }
 
     fn draft(&self, turn: &Turn) -> PlanDraft {
-        let walls = &self.agent.walls;
         let target = turn.target(&self.agent.output.from).display().to_string();
         let schema = self.schema.display().to_string();
-        let words = self.agent.command.iter();
-        let mut read = walls.read.clone();
-        read.extend(self.own_program());
+        let mut draft = declared(self.agent, self.workspace.clone(), self.state);
+        for word in &mut draft.command {
+            *word = word.replace("{schema_path}", &schema).replace("{output_file}", &target);
+        }
         if let Some(program) = &self.program {
-            read.extend([program.clone(), self.arena.bin()]);
+            draft.read.extend([program.clone(), self.arena.bin()]);
         }
-        PlanDraft {
-            command: words
-                .map(|word| word.replace("{schema_path}", &schema).replace("{output_file}", &target))
-                .collect(),
-            fs: walls.fs,
-            net: walls.net,
-            workspace: self.workspace.clone(),
-            read,
-            env: self.environment(turn, target),
-            allow: walls.allow.clone(),
-            private: walls.private.clone(),
-            limits: self.agent.limits.machine,
-            uid: None,
-            state_dir: Some(self.state.to_owned()),
-            state_rooms: vec![self.state.join("harness").join("arenas")],
-        }
-    }
-
-    /// The agent's program, where it is named by a path that nothing else shows.
-    fn own_program(&self) -> Option<PathBuf> {
-        let path = PathBuf::from(self.agent.command.first().filter(|word| word.contains('/'))?);
-        let shown = path.starts_with("/usr")
-            || path.starts_with(&self.workspace)
-            || self.agent.walls.read.iter().any(|read| path.starts_with(read));
-        (!shown && path.is_file()).then_some(path)
+        draft.env = self.environment(turn, target);
+        draft
     }
 
     fn environment(&self, turn: &Turn, target: String) -> BTreeMap<String, Secret> {
@@ -171,6 +153,36 @@ impl Stage<'_> {
     }
 }
 
+/// What the declaration alone says of an agent's sandbox.
+pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanDraft {
+    let walls = &agent.walls;
+    let mut read = walls.read.clone();
+    read.extend(own_program(agent, &workspace));
+    PlanDraft {
+        command: agent.command.clone(),
+        fs: walls.fs,
+        net: walls.net,
+        workspace,
+        read,
+        env: BTreeMap::new(),
+        allow: walls.allow.clone(),
+        private: walls.private.clone(),
+        limits: agent.limits.machine,
+        uid: None,
+        state_dir: Some(state.to_owned()),
+        state_rooms: vec![state.join("harness").join("arenas")],
+    }
+}
+
+/// The agent's program, where it is named by a path that nothing else shows.
+fn own_program(agent: &Agent, workspace: &Path) -> Option<PathBuf> {
+    let path = PathBuf::from(agent.command.first().filter(|word| word.contains('/'))?);
+    let shown = path.starts_with("/usr")
+        || path.starts_with(workspace)
+        || agent.walls.read.iter().any(|read| path.starts_with(read));
+    (!shown && path.is_file()).then_some(path)
+}
+
 /// The values of an agent's variables.
 ///
 /// # Errors
@@ -184,6 +196,7 @@ pub(crate) fn resolve(agent: &Agent, environment: &HostEnvironment) -> Result<BT
             Reference::Plain(text) => Some(Secret::new(text.clone())),
             Reference::File(path) => read_document(path)
                 .ok()
+                .and_then(|bytes| String::from_utf8(bytes).ok())
                 .map(|text| Secret::new(text.trim_end_matches(['\n', '\r']).to_owned())),
         };
         match value.filter(|value| !value.expose().contains('\0')) {
@@ -196,7 +209,6 @@ pub(crate) fn resolve(agent: &Agent, environment: &HostEnvironment) -> Result<BT
     }
     match faults.is_empty() {
         true => Ok(found),
-                .and_then(|bytes| String::from_utf8(bytes).ok())
         false => Err(faults),
     }
 }

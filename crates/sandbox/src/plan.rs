@@ -381,6 +381,35 @@ pub enum PlanFault {
     Egress(AllowlistFault),
 }
 
+impl PlanFault {
+    /// Whether it is something this host lacks, rather than something no host would carry out.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        match self {
+            Self::WorkspaceMissing { .. }
+            | Self::WorkspaceNotDirectory { .. }
+            | Self::WorkspaceUnusable { .. }
+            | Self::ReadMissing { .. }
+            | Self::ProgramMissing { .. }
+            | Self::ProgramHidden { .. }
+            | Self::ProgramNotExecutable { .. }
+            | Self::CannotChangeUser { .. } => true,
+            Self::EmptyCommand
+            | Self::Nul { .. }
+            | Self::Relative { .. }
+            | Self::NotText { .. }
+            | Self::WorkspaceSymlink { .. }
+            | Self::WorkspaceIsSystem { .. }
+            | Self::ShowsState { .. }
+            | Self::ReadForbidden { .. }
+            | Self::VariableName { .. }
+            | Self::ZeroLimit { .. }
+            | Self::RootUser
+            | Self::Egress(_) => false,
+        }
+    }
+}
+
 /// What may be reached. Entries are judged in any case, but only `allowlist` opens anything.
 fn allowlist(draft: &PlanDraft, faults: &mut Vec<PlanFault>) -> Option<Allowlist> {
     let parsed = Allowlist::parse(&draft.allow, &draft.private)

@@ -1,4 +1,5 @@
-//! Agents of a pipeline hand each other validated outputs and nothing else; what would go around that is a fault.
+//! Agents of a pipeline hand each other validated outputs and nothing else; what would go around that is a fault. And what
+//! `check` lets pass, `run` does not refuse for how it is written.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -87,5 +88,43 @@ fn neither_a_program_nor_a_variable_comes_from_where_another_agent_writes() {
         workshop.write("harness.toml", &text.replace(change.0, change.1));
         let finished = workshop.harness(&["lock"]);
         assert_eq!(finished.code, Some(3), "{}: {}", change.1, finished.stderr);
+    }
+}
+
+#[test]
+fn check_and_lock_refuse_the_walls_that_run_refuses() {
+    let root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    let mut cases = vec![
+        "workspace = \"/\"",
+        "workspace = \"/usr\"",
+        "workspace = \"/etc\"",
+        "workspace = \"state\"",
+        "read = [\"/\"]",
+        "read = [\"/proc\"]",
+        "read = [\"state\"]",
+        "net = \"allowlist\"\nallow = [\"http://x\"]",
+    ];
+    if root {
+        // There the directories of other runs lie.
+        cases.push("read = [\"/tmp\"]");
+    }
+    for walls in cases {
+        let workshop = Workshop::new().agent("judge", GIVE, &format!("[AGENT.sandbox]\n{walls}\n"));
+        std::fs::create_dir(workshop.path("state")).unwrap();
+        let text = workshop.written();
+        workshop.write("harness.toml", &text);
+        for arguments in [&["lock"][..], &["check"], &["run", "judge"]] {
+            let finished = workshop.harness(arguments);
+            assert_eq!(finished.code, Some(3), "{walls} {arguments:?}: {}", finished.stderr);
+        }
+    }
+    // What only this machine lacks is a warning.
+    for walls in ["workspace = \"missing\"", "read = [\"/nowhere/at/all\"]"] {
+        let workshop = Workshop::new()
+            .agent("judge", GIVE, &format!("[AGENT.sandbox]\n{walls}\n"))
+            .ready();
+        let finished = workshop.harness(&["check"]);
+        assert_eq!(finished.code, Some(0), "{walls}: {}", finished.stderr);
+        assert!(finished.stderr.contains("warning: "), "{walls}: {}", finished.stderr);
     }
 }

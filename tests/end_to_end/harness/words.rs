@@ -27,3 +27,12 @@ fn no_key_of_a_harness_moves_the_cursor() {
         }
     }
 }
+
+#[test]
+fn one_is_told_as_one() {
+    let workshop = Workshop::of(GIVE).ready();
+    let told = workshop.harness(&["lock"]).stderr;
+    assert!(told.ends_with("1 agent\n"), "{told}");
+    let told = workshop.harness(&["check"]).stderr;
+    assert!(told.contains("1 agent and 0 pipelines"), "{told}");
+}

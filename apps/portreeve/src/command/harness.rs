@@ -78,8 +78,8 @@ impl HarnessCommand {
     pub(super) async fn run(self, config: Option<&Path>) -> anyhow::Result<ExitCode> {
         let directory = std::env::current_dir()?;
         let code = match self {
-            Self::Check(check) => check.run(&directory)?,
-            Self::Lock => inspect::lock(&directory)?,
+            Self::Check(check) => check.run(&directory, config)?,
+            Self::Lock => inspect::lock(&directory, config)?,
             Self::Validate(validate) => validate.run()?,
             Self::Run(one) => one.run(&directory, config).await?,
             Self::Pipeline(pipeline) => pipeline.run(&directory, config).await?,

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, read_document, take_file};
+use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, fit, read_document, take_file};
 use screening::result::strip::{Class, Classes};
 use serde_json::json;
 
-use super::setting::environment;
+use super::setting::{self, environment};
 use crate::command::output;
 
 #[derive(clap::Args)]
@@ -42,11 +42,11 @@ pub(crate) struct Validate {
 }
 
 impl Check {
-    pub(super) fn run(self, directory: &Path) -> anyhow::Result<u8> {
-        let harness = match Harness::load(directory) {
-            Ok(harness) => harness,
-            Err(faults) => {
-                output::note(&faults.to_string());
+    pub(super) fn run(self, directory: &Path, config: Option<&Path>) -> anyhow::Result<u8> {
+        let (harness, state) = match load(directory, config) {
+            Ok(loaded) => loaded,
+            Err(told) => {
+                output::note(&told);
                 return Ok(exit::CONFIG);
             }
         };
@@ -54,7 +54,7 @@ impl Check {
             codeowners: self.codeowners,
             dialect: self.dialect.map(|_| Dialect::OpenAiStrict),
         };
-        let advice = check(&harness, request, &environment());
+        let advice = check(&harness, request, &state, &environment());
         for warning in &advice.warnings {
             output::note(&format!("warning: {warning}"));
         }
@@ -65,26 +65,48 @@ impl Check {
             return Ok(exit::CONFIG);
         }
         output::note(&format!(
-            "{FILE}: {} agents and {} pipelines without a fault",
-            harness.agents.len(),
-            harness.pipelines.len()
+            "{FILE}: {} and {} without a fault",
+            counted(harness.agents.len(), "agent"),
+            counted(harness.pipelines.len(), "pipeline")
         ));
         Ok(exit::OK)
     }
 }
 
-/// Writes the lock of a harness that can be loaded.
-pub(super) fn lock(directory: &Path) -> anyhow::Result<u8> {
-    match Harness::load(directory) {
-        Ok(harness) => {
-            Lock::of(&harness).write(&harness.root)?;
-            output::note(&format!("harness.lock binds {} agents", harness.agents.len()));
-            Ok(exit::OK)
+/// Loads a harness, and says where its runs would keep their state.
+fn load(directory: &Path, config: Option<&Path>) -> Result<(Harness, PathBuf), String> {
+    let harness = Harness::load(directory).map_err(|faults| faults.to_string())?;
+    let config = setting::config(directory, config).map_err(|error| format!("error: {error:#}"))?;
+    let state = config.state.dir;
+    Ok((harness, state.canonicalize().unwrap_or(state)))
+}
+
+/// Writes the lock of a harness that a run would not refuse.
+pub(super) fn lock(directory: &Path, config: Option<&Path>) -> anyhow::Result<u8> {
+    let (harness, state) = match load(directory, config) {
+        Ok(loaded) => loaded,
+        Err(told) => {
+            output::note(&told);
+            return Ok(exit::CONFIG);
         }
-        Err(faults) => {
-            output::note(&faults.to_string());
-            Ok(exit::CONFIG)
-        }
+    };
+    let walls = fit(&harness, &state);
+    for fault in &walls.faults {
+        output::note(&format!("fault: {fault}"));
+    }
+    if !walls.faults.is_empty() {
+        return Ok(exit::CONFIG);
+    }
+    Lock::of(&harness).write(&harness.root)?;
+    let agents = counted(harness.agents.len(), "agent");
+    output::note(&format!("harness.lock binds {agents}"));
+    Ok(exit::OK)
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>
 }
 
 /// The configuration that says where state is: named, beside the harness, or none and the default directory.
-fn config(directory: &Path, given: Option<&Path>) -> anyhow::Result<Config> {
+pub(super) fn config(directory: &Path, given: Option<&Path>) -> anyhow::Result<Config> {
     let beside = directory.join("portreeve.toml");
     if let Some(file) = given.or(beside.exists().then_some(beside.as_path())) {
         return Ok(Config::load(file)?);
