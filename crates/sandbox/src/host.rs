@@ -86,6 +86,12 @@ pub enum HostFailure {
     },
 }
 
+/// Whether standard output was closed when this process began, so that what is written there goes nowhere.
+#[must_use]
+pub fn stdout_was_closed() -> bool {
+    crate::sys::streams::stdout_was_closed()
+}
+
 /// Runs a trusted command without walls and waits for it. Never for anything a server or a model has written.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! All `unsafe` of the workspace: the system calls that neither std nor rustix wraps, each behind a safe function.
 
 pub(crate) mod socket;
+pub(crate) mod streams;
 
 use std::ffi::{CStr, CString};
 use std::io;

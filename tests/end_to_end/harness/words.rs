@@ -1,6 +1,7 @@
-//! What is told about a harness.
+//! What is told about a harness, and whether it could be.
 
-use crate::support::workshop::Workshop;
+use crate::support::environment::{Finished, command, portreeve};
+use crate::support::workshop::{GOOD, Workshop};
 
 const GIVE: &str = "echo '{\"verdict\":\"ok\"}' > \"$HARNESS_OUTPUT_FILE\"";
 
@@ -26,6 +27,20 @@ fn no_key_of_a_harness_moves_the_cursor() {
             );
         }
     }
+}
+
+#[test]
+fn a_document_that_could_not_be_written_is_not_a_success() {
+    let workshop = Workshop::of(GIVE).ready();
+    for (redirection, code) in [(">&-", 1), ("> /dev/full", 1), ("> /dev/null", 0), ("> out", 0)] {
+        let line = format!("{} harness run judge {redirection}", portreeve().display());
+        let finished = Finished::of(command("sh").args(["-c", &line]).current_dir(workshop.path("")));
+        assert_eq!(finished.code, Some(code), "{redirection}: {}", finished.stderr);
+    }
+    let line = format!("({} harness run judge; echo $? >&2) | true", portreeve().display());
+    let finished = Finished::of(command("bash").args(["-c", &line]).current_dir(workshop.path("")));
+    assert!(finished.stderr.trim().ends_with('1'), "{}", finished.stderr);
+    assert_eq!(workshop.read("out").trim(), GOOD);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a run comes to, for people or for programs, and the one place where a document reaches standard output.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use harness::{AgentReport, Context, PipelineReport, Released, Run, RunError, Violation, exit};
 use serde_json::{Value, json};
@@ -87,11 +87,14 @@ impl<'a> Ending<'a> {
             (exit::BROKEN, Some(code)) => code,
             (code, _) => code,
         };
+        if let Err(told) = print(run.released.as_ref()) {
+            report.exit = exit::BROKEN;
+            report.told = Some(told);
+        }
         match self.form {
             Form::Json => output::object(&report.to_json(context.run(), context.directory())),
             Form::Words => summary(context, &report),
         }
-        print(run.released.as_ref())?;
         Ok(report.exit)
     }
 
@@ -105,6 +108,10 @@ impl<'a> Ending<'a> {
         let mut report = report.clone();
         if report.exit != exit::OK {
             report.exit = signalled.unwrap_or(report.exit);
+        }
+        let unwritten = print(report.last.as_ref()).err();
+        if unwritten.is_some() {
+            report.exit = exit::BROKEN;
         }
         match self.form {
             Form::Json => output::object(&report.to_json(context.run(), context.directory())),
@@ -120,21 +127,29 @@ impl<'a> Ending<'a> {
                     context.run(),
                     context.directory().display()
                 ));
+                if let Some(told) = unwritten {
+                    output::note(&format!("  {told}"));
+                }
             }
         }
-        print(report.last.as_ref())?;
         Ok(report.exit)
     }
 }
 
 /// Writes a released document, byte for byte. Nothing else of the harness writes to standard output.
-fn print(released: Option<&Released>) -> anyhow::Result<()> {
-    if let Some(released) = released {
-        let mut out = std::io::stdout().lock();
-        out.write_all(released.bytes())?;
-        out.flush()?;
-    }
-    Ok(())
+///
+/// # Errors
+/// Why it could not be written, for people. That is no success, whoever closed the door.
+fn print(released: Option<&Released>) -> Result<(), String> {
+    let Some(released) = released else {
+        return Ok(());
+    };
+    let mut out = io::stdout().lock();
+    let written = match sandbox::host::stdout_was_closed() {
+        true => Err(io::Error::other("it is closed")),
+        false => out.write_all(released.bytes()).and_then(|()| out.flush()),
+    };
+    written.map_err(|error| format!("the output is published, but could not be written to standard output: {error}"))
 }
 
 fn summary(context: &Context, report: &AgentReport) {
