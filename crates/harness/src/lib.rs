@@ -23,6 +23,7 @@ mod removal;
 mod report;
 mod run;
 mod runtime;
+mod ticket;
 mod usage;
 
 pub use arena::RunDirectory;

@@ -23,6 +23,7 @@ use crate::feedback::Marker;
 use crate::integrity::Watched;
 use crate::ports::{HostEnvironment, Passes, Progress, Recorder, Stop, Unavailable};
 use crate::report::{AgentReport, code};
+use crate::ticket;
 
 /// What the app connects a run to.
 #[derive(Clone)]
@@ -153,6 +154,7 @@ impl Context {
         let state = setting.state.clone();
         // What another run left behind is no reason to fail this one.
         let _ = tokio::task::spawn_blocking(move || arena::sweep(&state)).await;
+        ticket::take_back(&setting.state, setting.passes.as_ref()).await;
         let marker = Marker::draw()
             .ok_or_else(|| Unavailable::new("no mark for feedback can be drawn", "the system has no randomness"))?;
         let watched = Watched::new(harness.watched.clone(), &setting.state);

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::support::Town;
-use crate::support::workshop::{GOOD, Workshop};
+use crate::support::environment::{Finished, command};
+use crate::support::workshop::{GOOD, Workshop, names};
 
 /// Calls a tool over `portreeve connect`, keeps the answers, then gives its output.
 fn caller(tool: &str) -> String {
@@ -133,6 +134,64 @@ async fn while_a_gateway_runs_it_writes_the_records() {
         .windows(2)
         .all(|pair| pair[0]["record_hash"] == pair[1]["prev_hash"]);
     assert!(chained);
+}
+
+/// Keeps its token where everybody finds it, and stays.
+const KEEPER: &str = "umask 0; echo \"$PORTREEVE_TOKEN\" > token.new; mv token.new token; sleep 30";
+
+async fn is_good(town: &Town, token: &str) -> bool {
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let ask = crate::support::wire::Ask::post("/mcp/files", ping).bearer(token);
+    town.gateway.ask(ask).await.status != 401
+}
+
+async fn token(workshop: &Workshop) -> String {
+    for _ in 0..400 {
+        if workshop.path("work/token").exists() {
+            return workshop.read("work/token").trim().to_owned();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the agent never had a token");
+}
+
+// R232
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_ends_with_its_run_however_that_ends() {
+    let town = Town::with(&["read"], |setup| setup).await;
+    let more = "[AGENT.sandbox]\nworkspace = \"work\"\n[AGENT.limits]\ntimeout = \"TIME\"\n";
+    for (end, time, code) in [
+        ("", "3s", Some(13)),
+        ("TERM", "60s", Some(143)),
+        ("INT", "60s", Some(130)),
+        ("KILL", "60s", None),
+    ] {
+        let workshop = Workshop::beside(&town.gateway.home)
+            .agent("judge", KEEPER, &more.replace("TIME", time))
+            .agent("other", &format!("echo '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""), "");
+        super::attempts::make_workspace(&workshop);
+        let _ = std::fs::remove_file(workshop.path("work/token"));
+        let workshop = with_servers(workshop, "judge", "files").ready();
+        let mut child = workshop.spawn(&["run", "judge"]);
+        let token = token(&workshop).await;
+        assert!(is_good(&town, &token).await, "{end}");
+        if !end.is_empty() {
+            let number = child.id().to_string();
+            Finished::of(command("kill").args(["-s", end, &number])).success();
+        }
+        assert_eq!(child.wait().unwrap().code(), code, "{end}");
+        if code.is_none() {
+            // Nobody was left to take it back; the next run does, whichever it is.
+            assert!(is_good(&town, &token).await);
+            assert_eq!(workshop.run(&["run", "other"]).code, 0);
+        }
+        assert!(!is_good(&town, &token).await, "{end:?}: the token outlived its run");
+        assert_eq!(
+            names(&workshop.path("state/harness/tokens")),
+            Vec::<String>::new(),
+            "{end}"
+        );
+    }
 }
 
 /// Lets an agent use the tools of a server.

@@ -20,6 +20,7 @@ use crate::hooks::{self, Bench, Prepared};
 use crate::ports::{Pass, PassWish, Step, Stop};
 use crate::report::{AgentReport, AttemptNote, exit};
 use crate::runtime::{Stage, resolve};
+use crate::ticket::Ticket;
 
 /// One agent's run while it goes on.
 pub(super) struct Session<'a> {
@@ -33,6 +34,7 @@ pub(super) struct Session<'a> {
     ca: Option<PathBuf>,
     secrets: BTreeMap<String, Secret>,
     pub(super) pass: Option<Pass>,
+    ticket: Option<Ticket>,
     began: Instant,
     pub(super) deadline: Instant,
     pub(super) uid: Option<u32>,
@@ -90,6 +92,7 @@ impl<'a> Session<'a> {
             ca: None,
             secrets,
             pass: None,
+            ticket: None,
             began,
             deadline,
             uid: None,
@@ -148,12 +151,16 @@ impl<'a> Session<'a> {
                 return Ok(false);
             }
         };
+        // First of all, so that whatever fails from here on the token is taken back.
+        let pass = self.pass.insert(pass);
+        let name = format!("{}-{}", self.context.run, self.agent.name);
+        let ticket = Ticket::write(&self.context.setting.state, &name, (&pass.id, self.agent.limits.total));
+        self.ticket = Some(ticket.map_err(RunError::disk("writing down that a token is in use"))?);
         if let Some(path) = &pass.ca {
             let bytes = std::fs::read(path).map_err(RunError::disk("reading the gateway's CA"))?;
             let copy = self.arena.give("gateway-ca.pem", &bytes);
             self.ca = Some(copy.map_err(RunError::disk("writing the CA's copy"))?);
         }
-        self.pass = Some(pass);
         Ok(true)
     }
 
@@ -271,13 +278,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Revokes the token. One that cannot be revoked ends by itself with the run's time.
+    /// Revokes the token. One that cannot be revoked is left to the next run, and ends by itself with this one's time.
     pub(super) async fn take_pass_back(&mut self) {
-        if let Some(pass) = self.pass.take()
-            && let Err(error) = self.context.setting.passes.revoke(pass.id).await
-        {
-            self.told
-                .get_or_insert(format!("the run's token could not be revoked: {error}"));
+        let Some(pass) = self.pass.take() else { return };
+        match (self.context.setting.passes.revoke(pass.id).await, self.ticket.take()) {
+            (Ok(()), ticket) => ticket.into_iter().for_each(Ticket::tear),
+            (Err(error), _) => {
+                let told = format!("the run's token could not be revoked: {error}");
+                self.told.get_or_insert(told);
+            }
         }
     }
 

@@ -1,0 +1,80 @@
+//! What stands for a token while a run uses it. A run that is cut off leaves its ticket, and the next run takes the token
+//! back; one whose time is over has ended by itself.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use vocabulary::{Clock, Timestamp};
+
+use crate::ports::Passes;
+use crate::regular::{self, Links};
+
+/// A token that is in use, told by its name alone. Held by a lock for as long as its run goes on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    path: PathBuf,
+    _held: File,
+}
+
+impl Ticket {
+    /// Writes down that the token `id` is in use by a run, for `lasts`.
+    pub(crate) fn write(state: &Path, name: &str, (id, lasts): (&str, Duration)) -> io::Result<Self> {
+        let room = room_of(state);
+        DirBuilder::new().recursive(true).mode(0o700).create(&room)?;
+        let path = room.join(name);
+        let mut held = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        flock(&held, FlockOperation::NonBlockingLockExclusive)?;
+        let until = Clock::system().now().plus(lasts).as_micros();
+        held.write_all(format!("{until} {id}\n").as_bytes())?;
+        held.sync_all()?;
+        Ok(Self { path, _held: held })
+    }
+
+    /// The token is good for nothing any more.
+    pub(crate) fn tear(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Takes back the tokens of runs that were cut off. One that cannot be taken back now is tried again by the next run.
+pub(crate) async fn take_back(state: &Path, passes: &dyn Passes) {
+    let entries = fs::read_dir(room_of(state)).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).take(MOST) {
+        let Some((_held, until, id)) = left(&path) else {
+            continue;
+        };
+        let over = Clock::system().now() >= until;
+        if over || passes.revoke(id).await.is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// A ticket that nobody holds.
+fn left(path: &Path) -> Option<(File, Timestamp, String)> {
+    let held = regular::open(path, Links::Refuse).ok()?;
+    flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let text = String::from_utf8(regular::read(path, Links::Refuse, LARGEST).ok()??).ok()?;
+    let told = text
+        .trim_end()
+        .split_once(' ')
+        .and_then(|(until, id)| Some((until.parse().ok()?, id)));
+    // Cut off while it was written: nobody knows the name.
+    let (until, id) = told.unwrap_or((0, ""));
+    Some((held, Timestamp::from_micros(until), id.to_owned()))
+}
+
+fn room_of(state: &Path) -> PathBuf {
+    state.join("harness").join("tokens")
+}
+
+const MOST: usize = 64;
+const LARGEST: u64 = 1 << 10;
