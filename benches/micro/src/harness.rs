@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, anyhow};
 use ledger::{Event, Ledger, Settings};
 use screening::result::strip::Classes;
 
-use crate::sandbox::plan;
+use crate::sandbox::{plan, spawn_plainly};
 use crate::stopwatch::Figure;
 
 const RUNS: usize = 40;
@@ -79,11 +79,9 @@ async fn attempts() -> Result<Vec<Figure>> {
         program: None,
     };
     let agent = AgentName::parse("bench").context("a name")?;
-    let bare = plan(
-        &work,
-        &["sh", "-c", "cat > /dev/null; echo '{\"findings\":[]}' > out.json"],
-    )?;
-    let (mut whole, mut walled) = (Vec::new(), Vec::new());
+    let words = ["sh", "-c", "cat > /dev/null; echo '{\"findings\":[]}' > out.json"];
+    let bare = plan(&work, &words)?;
+    let (mut whole, mut walled, mut plain) = (Vec::new(), Vec::new(), Vec::new());
     let mut unrecorded = Vec::new();
     let silent = Setting {
         recorder: Arc::new(Nobody),
@@ -109,6 +107,9 @@ async fn attempts() -> Result<Vec<Figure>> {
         instance.wait().await;
         walled.push(began.elapsed().as_secs_f64() * 1e6);
         tokio::task::spawn_blocking(move || drop(doors));
+        let began = Instant::now();
+        spawn_plainly(&place, &words)?;
+        plain.push(began.elapsed().as_secs_f64() * 1e6);
     }
     std::fs::remove_dir_all(&place)?;
     let whole = Figure::from_rounds("harness: a run of one attempt, recorded", whole);
@@ -118,7 +119,8 @@ async fn attempts() -> Result<Vec<Figure>> {
         "harness: least over the least bare sandbox",
         vec![whole.min_us - walled.min_us],
     );
-    Ok(vec![whole, unrecorded, walled, over.at_most(ATTEMPT_US)])
+    let plain = Figure::from_rounds("the same command, spawned plainly", plain);
+    Ok(vec![whole, unrecorded, walled, plain, over.at_most(ATTEMPT_US)])
 }
 
 fn make(place: &Path) -> Result<Harness> {

@@ -52,7 +52,7 @@ async fn launches(launcher: &Launcher, place: &std::path::Path) -> Result<Vec<Fi
         tokio::task::spawn_blocking(move || drop(doors));
         instance.wait().await;
         let began = Instant::now();
-        spawn_plainly("/usr/bin/true")?;
+        spawn_plainly(place, &["/usr/bin/true"])?;
         plain.push(began.elapsed().as_secs_f64() * 1e6);
     }
     let walled = Figure::from_rounds("sandbox: request to first instruction", walled);
@@ -90,8 +90,14 @@ pub(crate) fn plan(place: &std::path::Path, words: &[&str]) -> Result<Plan> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a sandbox is compared with")]
-fn spawn_plainly(program: &str) -> Result<()> {
-    let status = std::process::Command::new(program).env_clear().status()?;
+pub(crate) fn spawn_plainly(place: &std::path::Path, words: &[&str]) -> Result<()> {
+    let (program, arguments) = words.split_first().context("no program")?;
+    let mut command = std::process::Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(place)
+        .stdin(std::process::Stdio::null());
+    let status = command.status()?;
     anyhow::ensure!(status.success(), "`{program}` ended with {status}");
     Ok(())
 }
