@@ -94,7 +94,8 @@ impl Tail {
 
 /// The digest of a regular file that is no larger than any output may be; whatever else stands there is a change.
 fn digest_of(path: &Path) -> Option<Digest> {
-    let bytes = regular::read(path, Links::Refuse, LARGEST).ok()??;
+    // By what it leads to, as it was read: where a link leads to the same bytes nothing has changed.
+    let bytes = regular::read(path, Links::Follow, LARGEST).ok()??;
     Some(Digest::of(&bytes))
 }
 

@@ -151,6 +151,25 @@ fn directories_that_an_agent_closed_or_nested_are_removed_all_the_same() {
 }
 
 #[test]
+fn a_file_that_is_a_link_is_watched_like_any_other() {
+    let script = format!("[ -z \"$CHANGE\" ] || echo >> \"$CHANGE\"; echo '{GOOD}' > \"$HARNESS_OUTPUT_FILE\"");
+    let workshop = Workshop::of(&script)
+        .insert(
+            "prompt = \"prompts/verdict.md\"\n",
+            "env = { CHANGE = \"file:change\" }\nsandbox = { fs = \"none\", net = \"none\" }\n",
+        )
+        .ready();
+    workshop.write("change", "");
+    let real = workshop.path("real.toml");
+    std::fs::rename(workshop.path("harness.toml"), &real).unwrap();
+    std::os::unix::fs::symlink(&real, workshop.path("harness.toml")).unwrap();
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(workshop.judge().code, 0);
+    workshop.write("change", &real.display().to_string());
+    assert_eq!(workshop.judge().code, 14);
+}
+
+#[test]
 fn a_file_that_became_a_pipe_is_a_changed_file() {
     for target in ["prompts/verdict.md", "schemas/verdict.v1.json"] {
         let workshop = Workshop::new();
