@@ -128,17 +128,13 @@ impl Arena {
     /// Lets the runtime in, and nobody else: it may pass through the arena and look into what it is given. Without an
     /// owner of its own it is who made all this.
     pub(crate) fn open_to(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
-        let Some((uid, gid)) = owner else {
+        let Some((_, gid)) = owner else {
             return Ok(());
         };
         chown(&self.base, None, Some(gid))?;
         fs::set_permissions(&self.base, Permissions::from_mode(0o710))?;
-        for name in ["given", "bin", "inputs"] {
-            let path = self.base.join(name);
-            chown(&path, Some(uid), Some(gid))?;
-            fs::set_permissions(&path, Permissions::from_mode(0o500))?;
-        }
-        Ok(())
+        let given = ["given", "bin", "inputs"].map(|name| self.base.join(name));
+        given.iter().try_for_each(|path| show_to(path, owner))
     }
 
     /// Where the schema, feedback and the like lie.
@@ -250,13 +246,30 @@ fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
     chown(path, Some(uid), Some(uid))
 }
 
+/// Lets a runtime look into a directory, and nobody else. Where it has a group of its own the directory stays ours, so that
+/// without walls it cannot be changed either.
+fn show_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    let mode = match owner {
+        Some((uid, gid)) if uid == gid => {
+            chown(path, Some(0), Some(gid))?;
+            0o750
+        }
+        Some((uid, gid)) => {
+            chown(path, Some(uid), Some(gid))?;
+            0o500
+        }
+        None => 0o500,
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
 /// Puts an input into the directory of inputs.
 pub(crate) fn put_input(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_new(&folder.join(name), bytes, 0o444).map(drop)
 }
 
 /// Makes whatever was prepared readable for the runtime, links left as they are, and closes it to everybody else.
-pub(crate) fn seal_inputs(folder: &Path, uid: Option<u32>) -> io::Result<()> {
+pub(crate) fn seal_inputs(folder: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(&directory)? {
@@ -271,8 +284,5 @@ pub(crate) fn seal_inputs(folder: &Path, uid: Option<u32>) -> io::Result<()> {
         }
         fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
     }
-    if let Some(uid) = uid {
-        hand_over(folder, uid)?;
-    }
-    fs::set_permissions(folder, Permissions::from_mode(0o500))
+    show_to(folder, owner)
 }

@@ -137,7 +137,7 @@ mod tests {
             deep = openat(&deep, c"d", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
         }
         for closed in ["a/b/c", "a/b", "a"] {
-            fs::set_permissions(tree.join(closed), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(tree.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
         }
         remove(&tree).unwrap();
         assert!(!tree.exists());

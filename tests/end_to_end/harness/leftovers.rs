@@ -31,7 +31,7 @@ fn nobody_else_on_the_machine_reads_what_a_run_is_given() {
     }
     for walls in ["", "[AGENT.sandbox]\nfs = \"none\"\nnet = \"none\"\n"] {
         let script = format!(
-            "cat \"$HARNESS_INPUT_DIR/issue.txt\" > /dev/null || exit 4\ncat \"$HARNESS_SCHEMA\" > /dev/null || exit 5\necho secret > \"$HARNESS_OUTPUT_DIR/draft\"; sleep 4\necho '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
+            "cat \"$HARNESS_INPUT_DIR/issue.txt\" > /dev/null || exit 4\nchmod 777 \"$HARNESS_INPUT_DIR\" 2>/dev/null && exit 6\ntouch \"$HARNESS_INPUT_DIR/new\" 2>/dev/null && exit 7\ncat \"$HARNESS_SCHEMA\" > /dev/null || exit 5\necho secret > \"$HARNESS_OUTPUT_DIR/draft\"; sleep 4\necho '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""
         );
         let workshop = Workshop::new().agent("judge", &script, walls).ready();
         workshop.write("issue.txt", "a secret of the caller's");

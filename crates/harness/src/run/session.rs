@@ -37,7 +37,8 @@ pub(super) struct Session<'a> {
     ticket: Option<Ticket>,
     began: Instant,
     pub(super) deadline: Instant,
-    pub(super) uid: Option<u32>,
+    /// The runtime's uid and gid, if they are not ours.
+    pub(super) owner: Option<(u32, u32)>,
     pub(super) notes: Vec<AttemptNote>,
     pub(super) walls: Option<HarnessWalls>,
     receipts: Vec<ReceiptId>,
@@ -95,7 +96,7 @@ impl<'a> Session<'a> {
             ticket: None,
             began,
             deadline,
-            uid: None,
+            owner: None,
             notes: Vec::new(),
             walls: None,
             last: None,
@@ -112,7 +113,7 @@ impl<'a> Session<'a> {
             return Ok(Ended::Failed(RunReason::Stopped));
         }
         let owner = self.stage().owner().map_err(RunError::Config)?;
-        self.uid = owner.map(|(uid, _)| uid);
+        self.owner = owner;
         self.arena
             .open_to(owner)
             .map_err(RunError::disk("opening it to the runtime"))?;
@@ -131,7 +132,7 @@ impl<'a> Session<'a> {
                 return Ok(Ended::Failed(reason));
             }
         }
-        seal_inputs(&self.inputs, self.uid).map_err(RunError::disk("sealing inputs"))?;
+        seal_inputs(&self.inputs, self.owner).map_err(RunError::disk("sealing inputs"))?;
         self.attempts().await
     }
 

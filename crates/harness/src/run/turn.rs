@@ -120,7 +120,7 @@ impl Session<'_> {
         let disk = RunError::disk;
         let output = self
             .arena
-            .output(number, self.uid)
+            .output(number, self.owner.map(|(uid, _)| uid))
             .map_err(disk("making room for the output"))?;
         let place = OutputPlace::hold(&output).map_err(disk("taking hold of the output's place"))?;
         let feedback = feedback
