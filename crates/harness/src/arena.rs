@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, fstat, renameat_with};
+use rustix::io::Errno;
 
 use crate::contract::Validated;
 use crate::removal;
@@ -202,7 +203,9 @@ fn claim(base: &Path) -> io::Result<OwnedFd> {
             Err(error) if attempt == 0 || error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let held = removal::enter(CWD, base).ok().filter(lock);
+        // A file system that locks no directories is never swept, and needs no lock.
+        let held = removal::enter(CWD, base).ok();
+        let held = held.filter(|held| lock(held) != Err(Errno::WOULDBLOCK));
         let there = fs::symlink_metadata(base).map(|found| (found.dev(), found.ino()));
         if let (Some(held), Ok(there)) = (held, there)
             && fstat(&held).is_ok_and(|found| (found.st_dev, found.st_ino) == there)
@@ -214,8 +217,8 @@ fn claim(base: &Path) -> io::Result<OwnedFd> {
     Err(io::Error::from(io::ErrorKind::ResourceBusy))
 }
 
-fn lock(directory: &OwnedFd) -> bool {
-    flock(directory, FlockOperation::NonBlockingLockExclusive).is_ok()
+fn lock(directory: &OwnedFd) -> rustix::io::Result<()> {
+    flock(directory, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Takes arenas away whose harness was killed: ours, and held by nobody.
@@ -229,7 +232,8 @@ pub(crate) fn sweep(state: &Path) {
         named && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own)
     });
     for path in ours.map(|entry| entry.path()).take(MOST_SWEPT) {
-        if let Some(held) = removal::enter(CWD, &path).ok().filter(lock) {
+        let held = removal::enter(CWD, &path).ok();
+        if let Some(held) = held.filter(|held| lock(held).is_ok()) {
             let _ = removal::remove_held(&held, &path);
         }
     }

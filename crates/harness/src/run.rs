@@ -154,7 +154,8 @@ impl Context {
         let state = setting.state.clone();
         // What another run left behind is no reason to fail this one.
         let _ = tokio::task::spawn_blocking(move || arena::sweep(&state)).await;
-        ticket::take_back(&setting.state, setting.passes.as_ref()).await;
+        let back = ticket::take_back(&setting.state, setting.passes.as_ref());
+        let _ = tokio::time::timeout(PATIENCE, back).await;
         let marker = Marker::draw()
             .ok_or_else(|| Unavailable::new("no mark for feedback can be drawn", "the system has no randomness"))?;
         let watched = Watched::new(harness.watched.clone(), &setting.state);
@@ -329,6 +330,9 @@ pub async fn run_agent(
 fn exit_of(report: &AgentReport) -> u8 {
     code(report.status, report.reason, report.class())
 }
+
+/// How long tokens of others may keep a run from beginning.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// So many runtimes at a time; the others wait for a seat.
 const SEATS: usize = 16;
