@@ -101,7 +101,7 @@ fn rules(switches: u8) -> Rules {
             strip: if on(3) { Classes::ALL } else { Classes::default() },
             max_redactions: 100,
         },
-        truncation: on(4).then(|| Truncation {
+        truncation: on(4).then_some(Truncation {
             limit_bytes: 16,
             mint: || "0123".to_owned(),
         }),

@@ -3,55 +3,61 @@
 
 extern crate portreeve_screening as screening;
 
+#[cfg(test)]
 #[path = "../../../fuzz/src/lib.rs"]
 mod invariants;
 
-use std::collections::BTreeSet;
-use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+#[cfg(test)]
+mod replay {
+    use std::collections::BTreeSet;
+    use std::panic::catch_unwind;
+    use std::path::{Path, PathBuf};
 
-type Check = fn(&[u8]);
+    use crate::invariants;
 
-/// Every target by its name.
-const TARGETS: [(&str, Check); 6] = [
-    ("detect", invariants::detect),
-    ("output_schema", invariants::output_schema),
-    ("page", invariants::page),
-    ("screen", invariants::screen),
-    ("strip", invariants::strip),
-    ("walk", invariants::walk),
-];
+    type Check = fn(&[u8]);
 
-#[test]
-fn what_the_fuzzer_found_worth_keeping_holds() {
-    for (target, check) in TARGETS {
-        let inputs = inside(&fuzz().join("corpus").join(target));
-        assert!(!inputs.is_empty(), "{target} has no corpus");
-        let held = |input: &PathBuf| {
-            let bytes = std::fs::read(input).unwrap();
-            catch_unwind(|| check(&bytes)).is_ok()
-        };
-        let broken: Vec<_> = inputs.iter().filter(|input| !held(input)).collect();
-        assert_eq!(broken, Vec::<&PathBuf>::new(), "{target}");
+    /// Every target by its name.
+    const TARGETS: [(&str, Check); 6] = [
+        ("detect", invariants::detect),
+        ("output_schema", invariants::output_schema),
+        ("page", invariants::page),
+        ("screen", invariants::screen),
+        ("strip", invariants::strip),
+        ("walk", invariants::walk),
+    ];
+
+    #[test]
+    fn what_the_fuzzer_found_worth_keeping_holds() {
+        for (target, check) in TARGETS {
+            let inputs = inside(&fuzz().join("corpus").join(target));
+            assert!(!inputs.is_empty(), "{target} has no corpus");
+            let held = |input: &PathBuf| {
+                let bytes = std::fs::read(input).unwrap();
+                catch_unwind(|| check(&bytes)).is_ok()
+            };
+            let broken: Vec<_> = inputs.iter().filter(|input| !held(input)).collect();
+            assert_eq!(broken, Vec::<&PathBuf>::new(), "{target}");
+        }
     }
-}
 
-#[test]
-fn every_target_is_replayed() {
-    let names = |parent: &str| -> BTreeSet<String> {
-        let stem = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
-        inside(&fuzz().join(parent)).into_iter().map(stem).collect()
-    };
-    let replayed: BTreeSet<String> = TARGETS.iter().map(|(target, _)| (*target).to_owned()).collect();
-    assert_eq!(names("src/bin"), replayed);
-    assert_eq!(names("corpus"), replayed);
-}
+    #[test]
+    fn every_target_is_replayed() {
+        let names = |parent: &str| -> BTreeSet<String> {
+            let stem = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+            inside(&fuzz().join(parent)).into_iter().map(stem).collect()
+        };
+        let replayed: BTreeSet<String> = TARGETS.iter().map(|(target, _)| (*target).to_owned()).collect();
+        assert_eq!(names("src/bin"), replayed);
+        assert_eq!(names("corpus"), replayed);
+    }
 
-fn fuzz() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
-}
+    fn fuzz() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+    }
 
-fn inside(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    entries.map(|entry| entry.unwrap().path()).collect()
+    fn inside(directory: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
 }
