@@ -367,3 +367,89 @@ async fn the_tool_of_ours_is_there_only_while_texts_are_cut_and_only_for_those_w
     assert_eq!(agent.names().await, ["work"]);
     assert_eq!(agent.call(READ, json!({"key": "k"})).await.error_code(), -32602);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_reader_of_a_long_list_holds_nobody_else_up() {
+    let harbour = reading(Speaks::Legacy, |setup| {
+        setup.unset("output_sanitisation").set("response.limit_bytes", 1000)
+    })
+    .await;
+    let (ann, bob) = (harbour.agent("ann").await, harbour.agent("bob").await);
+    let list = format!("[{}1]", "1,".repeat(4 << 20));
+    harbour.peer.always("work", Turn::Result(texts(&[&list])));
+    let key = key_of(&ann.call("work", json!({})).await);
+    let began = std::time::Instant::now();
+    let readers = (0..24_u64).map(|reader| {
+        let (ann, key) = (ann.clone(), key.clone());
+        tokio::spawn(async move {
+            let arguments = json!({"key": key, "offset": reader << 17, "limit": u64::MAX});
+            ann.call(READ, arguments).await
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    harbour.peer.always("odd", Turn::Result(texts(&["fine"])));
+    let other = std::time::Instant::now();
+    assert_eq!(text_of(&bob.call("even", json!({})).await, 0), "even ran");
+    let waited = other.elapsed();
+    for reader in readers {
+        let read = reader.await.unwrap();
+        assert!(read.result()["isError"].is_null(), "{}", read.text());
+        let text = text_of(&read, 0);
+        assert!((998..=1000).contains(&text.len()), "a full page: {}", text.len());
+    }
+    assert!(
+        waited.as_secs() < 2 && began.elapsed().as_secs() < 10,
+        "{waited:?} of {:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_number_is_one_however_it_is_spelled() {
+    let harbour = reading(Speaks::Legacy, |setup| setup).await;
+    let agent = harbour.agent("ann").await;
+    let text = "0123456789".repeat(40);
+    harbour.peer.always("work", Turn::Result(texts(&[&text])));
+    let key = key_of(&agent.call("work", json!({})).await);
+    for (offset, limit, wanted) in [
+        ("1", "3", "123"),
+        ("1.0", "3.0", "123"),
+        ("1e1", "2", "01"),
+        ("0.12e2", "3", "234"),
+    ] {
+        let arguments = format!(r#"{{"key":"{key}","offset":{offset},"limit":{limit}}}"#);
+        let read = agent.call_raw(READ, &arguments).await;
+        assert_eq!(text_of(&read, 0), wanted, "{offset} {limit}: {}", read.text());
+    }
+    for beyond in ["1e30", "99999999999999999999"] {
+        let read = agent
+            .call_raw(READ, &format!(r#"{{"key":"{key}","offset":{beyond}}}"#))
+            .await;
+        assert_eq!(text_of(&read, 0), "", "{}", read.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_trusted_when_it_came_is_fenced_and_stripped_when_it_no_longer_is() {
+    // Attack 21
+    let mut inner = tool("work");
+    inner["annotations"] = json!({"openWorldHint": false});
+    let trusted = |setup: Setup| {
+        cutting(setup)
+            .set("servers.peer.trust", "internal")
+            .set("output_sanitisation.spotlight_untrusted", true)
+    };
+    let mut harbour = harbour(Speaks::Legacy, &[inner, tool("odd"), tool("even")], trusted).await;
+    let agent = harbour.agent("ann").await;
+    let text = format!("a\u{200b}b {}", "word ".repeat(60));
+    harbour.peer.always("work", Turn::Result(texts(&[&text])));
+    let key = key_of(&agent.call("work", json!({})).await);
+    assert!(text_of(&page(&agent, &key, 0, None).await, 0).starts_with("a\u{200b}b"));
+    reconfigure(&mut harbour.gateway, &agent, 1, |setup| {
+        setup.set("servers.peer.trust", "community")
+    })
+    .await;
+    let read = text_of(&page(&agent, &key, 0, None).await, 0);
+    assert!(read.starts_with("«untrusted:peer/work»\nab word"), "{read}");
+}

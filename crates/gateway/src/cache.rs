@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use policy::ToolEntry;
-use screening::result::Rules;
+use screening::result::truncate::Index;
+use screening::result::{Kept, Rules, Standing};
 use vocabulary::{Digest, Principal, random_hex};
 
 use crate::session::Owner;
@@ -30,32 +31,53 @@ pub(crate) struct Cache(Mutex<HashMap<Digest, Shelved>>);
 #[derive(Clone)]
 pub(crate) struct Shelved {
     pub(crate) whole: Arc<str>,
+    /// Where its pages lie.
+    pub(crate) index: Arc<Index>,
     /// The tool as it was when it was called.
     pub(crate) tool: Arc<ToolEntry>,
+    /// Held while it is judged again: those who read meanwhile wait, and do not do the same.
+    pub(crate) judging: Arc<tokio::sync::Mutex<()>>,
     owner: Owner,
     since: Instant,
     expires: Instant,
-    /// What it was judged by.
-    rules: Weak<Rules>,
+    judged: Judged,
+}
+
+/// What a text was judged by.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    pub(crate) rules: Weak<Rules>,
+    /// Whether it counted as trusted.
+    pub(crate) standing: Standing,
+}
+
+impl Judged {
+    pub(crate) fn by(rules: &Arc<Rules>, standing: Standing) -> Self {
+        Self {
+            rules: Arc::downgrade(rules),
+            standing,
+        }
+    }
 }
 
 /// For whom a text is kept, how long, and what it was judged by.
 pub(crate) struct Terms<'a> {
     pub(crate) who: &'a Principal,
     pub(crate) ttl: Duration,
-    pub(crate) rules: Weak<Rules>,
+    pub(crate) judged: Judged,
 }
 
 impl Shelved {
-    /// Whether it was judged by these rules.
-    pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>) -> bool {
-        std::ptr::eq(self.rules.as_ptr(), Arc::as_ptr(rules))
+    /// Whether it was judged by these rules, and counted as this.
+    pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>, standing: Standing) -> bool {
+        std::ptr::eq(self.judged.rules.as_ptr(), Arc::as_ptr(rules)) && self.judged.standing == standing
     }
 }
 
 impl Cache {
     /// Keeps a text for its principal.
-    pub(crate) fn keep(&self, key: &str, whole: String, tool: &Arc<ToolEntry>, terms: &Terms<'_>) {
+    pub(crate) fn keep(&self, kept: Kept, tool: &Arc<ToolEntry>, terms: &Terms<'_>) {
+        let Kept { key, whole, index } = kept;
         if key.is_empty() || whole.len() > MOST_PER_PRINCIPAL {
             return;
         }
@@ -69,22 +91,25 @@ impl Cache {
         make_room(&mut shelves, MOST - whole.len(), |_| true);
         let shelved = Shelved {
             whole: whole.into(),
+            index: Arc::new(index),
             tool: tool.clone(),
+            judging: Arc::default(),
             owner,
             since: now,
             expires: now + terms.ttl,
-            rules: terms.rules.clone(),
+            judged: terms.judged.clone(),
         };
         // The key itself is not kept: who reads our memory cannot read with it.
         shelves.insert(Digest::of(key.as_bytes()), shelved);
     }
 
     /// A text was judged again, as a whole: from now on it is what is left of it.
-    pub(crate) fn replace(&self, key: &str, whole: Arc<str>, rules: Weak<Rules>) {
+    pub(crate) fn replace(&self, key: &str, (whole, index): (Arc<str>, Arc<Index>), judged: Judged) {
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shelved) = shelves.get_mut(&Digest::of(key.as_bytes())) {
             shelved.whole = whole;
-            shelved.rules = rules;
+            shelved.index = index;
+            shelved.judged = judged;
         }
     }
 

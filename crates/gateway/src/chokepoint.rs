@@ -1,7 +1,5 @@
 //! Takes what a server sent through the chokepoint, and puts every decision about it on record before any of it leaves.
 
-use std::sync::Arc;
-
 use ledger::{Event, ScreeningDecision};
 use policy::{Target, ToolEntry};
 use screening::result::validate::Declared;
@@ -17,7 +15,7 @@ use vocabulary::{ServerId, Trust};
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
-use crate::cache::Terms;
+use crate::cache::{Judged, Terms};
 use crate::carry::Journey;
 use crate::case::Case;
 use crate::inputs::Crossed;
@@ -33,11 +31,10 @@ impl Gateway {
     ) -> Result<ScreenedResult, Withheld> {
         let rules = self.town().screening.clone();
         let raw = raw.into_raw();
-        let screening = if raw.size() > LARGE {
-            self.workshop.run(|| screen(raw, origin, &rules)).await
-        } else {
-            screen(raw, origin, &rules)
-        };
+        let screening = self
+            .workshop
+            .run_if_large(raw.size(), || screen(raw, origin, &rules))
+            .await;
         if screening.decisions().is_empty() {
             let released = screening.release::<()>(&[]);
             if let Some(result) = released.as_ref().ok().filter(|result| result.fences() > 0) {
@@ -60,7 +57,10 @@ impl Gateway {
         let mut rules = Rules::clone(&self.town().screening);
         rules.truncation = None;
         rules.sanitisation.spotlight = Spotlight::Nothing;
-        let screening = self.workshop.run(|| screen(raw, origin, &rules)).await;
+        let screening = self
+            .workshop
+            .run_if_large(raw.size(), || screen(raw, origin, &rules))
+            .await;
         self.recorded(screening, origin, asked).await
     }
 
@@ -75,7 +75,10 @@ impl Gateway {
             truncation: None,
             ..Rules::clone(&self.town().screening)
         };
-        let screening = self.workshop.run(|| screen(raw, origin, &rules)).await;
+        let screening = self
+            .workshop
+            .run_if_large(raw.size(), || screen(raw, origin, &rules))
+            .await;
         self.recorded(screening, origin, asked).await
     }
 
@@ -88,15 +91,15 @@ impl Gateway {
         asked: &Asked,
     ) -> Result<ScreenedResult, Withheld> {
         // Taken before: should they change meanwhile, the text is only judged once more.
-        let rules = Arc::downgrade(&self.town().screening);
+        let judged = Judged::by(&self.town().screening, origin.standing);
         let mut result = self.screen(raw, origin, asked).await?;
         let terms = Terms {
             who: &asked.who,
             ttl: self.town().limits.cache_ttl,
-            rules,
+            judged,
         };
         for kept in result.take_kept() {
-            self.cache.keep(&kept.key, kept.whole, entry, &terms);
+            self.cache.keep(kept, entry, &terms);
         }
         Ok(result)
     }
@@ -137,6 +140,11 @@ impl Default for Workshop {
 }
 
 impl Workshop {
+    /// Works on something of this many bytes: aside, if that could take long.
+    pub(crate) async fn run_if_large<T>(&self, size: usize, work: impl FnOnce() -> T) -> T {
+        if size > LARGE { self.run(work).await } else { work() }
+    }
+
     async fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let _room = self.0.acquire().await;
         if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {

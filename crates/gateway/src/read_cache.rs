@@ -8,16 +8,16 @@ use ledger::{DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::splice::Splice;
 use mcp::{Method, Request, compose};
 use screening::arguments::{ArgumentRules, CheckedArguments, Fields, check};
-use screening::result::truncate::{Page, page};
+use screening::result::truncate::{Index, Page, Wanted as Extent};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
-use screening::result::{Origin, Raw, ScreenedResult};
+use screening::result::{Origin, Raw, ScreenedResult, Standing};
 use vocabulary::ReasonCode;
 use vocabulary::json::{self, Value};
 
 use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
-use crate::cache::Shelved;
+use crate::cache::{Judged, Shelved};
 use crate::case::Case;
 use crate::chokepoint::standing;
 use crate::client::Client;
@@ -80,16 +80,17 @@ impl Case<'_> {
             ..self.asked.facts()
         };
         let wanted = self.wanted(request, &mut facts)?;
-        let shelved = self.shelved(&wanted).ok_or_else(|| self.no_such_text(&facts))?;
+        let (shelved, standing) = self.shelved(&wanted).ok_or_else(|| self.no_such_text(&facts))?;
         let admitted = self
             .town
             .limiter
             .admit_request(&self.asked.who, &shelved.tool.id.server);
         let _seat = admitted.map_err(|over| self.over_limit(&facts, &over))?;
-        let shelved = self.judged(shelved, &wanted).await;
+        let shelved = self.judged(shelved, standing, &wanted).await;
         let shelved = shelved.ok_or_else(|| self.no_such_text(&facts))?;
-        let page = self.page_of(&shelved, &wanted);
-        let screened = self.screened_page(&shelved, page.text).await;
+        let (page, raw) = self.page_of(&shelved, &wanted).await;
+        let origin = origin_of(&shelved, standing);
+        let screened = self.gateway.screen_page(raw, &origin, self.asked).await;
         let reply = match screened {
             Ok(result) => self.told(result, &wanted, &page),
             Err(withheld) => self.withheld(&withheld).1,
@@ -123,54 +124,62 @@ impl Case<'_> {
         }
     }
 
-    /// The text, if it is this principal's and the tool that brought it is still theirs to call.
-    fn shelved(&self, wanted: &Wanted) -> Option<Shelved> {
+    /// The text, if it is this principal's and the tool that brought it is still theirs to call, and whether that tool
+    /// is trusted now.
+    fn shelved(&self, wanted: &Wanted) -> Option<(Shelved, Standing)> {
         let shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
         let id = &shelved.tool.id;
         let known = self.town.policy.resolve(&self.caller, &id.server, id.name.as_str());
-        known.is_ok().then_some(shelved)
+        let standing = standing(known.ok()?.entry());
+        Some((shelved, standing))
     }
 
     /// The text as the rules in force now leave it. Where they changed, the whole is judged again and not page by page:
     /// what lies on the edge of a page would be found in neither.
-    async fn judged(&self, mut shelved: Shelved, wanted: &Wanted) -> Option<Shelved> {
+    async fn judged(&self, shelved: Shelved, standing: Standing, wanted: &Wanted) -> Option<Shelved> {
         let rules = self.gateway.town().screening.clone();
-        if shelved.is_judged_by(&rules) {
+        if shelved.is_judged_by(&rules, standing) {
             return Some(shelved);
         }
-        let origin = origin_of(&shelved);
-        let raw = Raw::Unread(around(&shelved.whole));
+        let judging = shelved.judging.clone();
+        let _alone = judging.lock().await;
+        // Whoever was first has done it.
+        let mut shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
+        if shelved.is_judged_by(&rules, standing) {
+            return Some(shelved);
+        }
+        let workshop = &self.gateway.workshop;
+        let (size, whole) = (shelved.whole.len(), shelved.whole.clone());
+        let raw = workshop.run_if_large(size, || Raw::Unread(around(&whole))).await;
+        let origin = origin_of(&shelved, standing);
         let screened = self.gateway.screen_kept(raw, &origin, self.asked).await.ok()?;
-        shelved.whole = text_in(&screened)?.into();
-        let judged_by = Arc::downgrade(&rules);
+        let read = || {
+            let whole: Arc<str> = text_in(&screened)?.into();
+            let index = Arc::new(Index::of(&whole));
+            Some((whole, index))
+        };
+        (shelved.whole, shelved.index) = workshop.run_if_large(size, read).await?;
+        let now = (shelved.whole.clone(), shelved.index.clone());
         self.gateway
             .cache
-            .replace(&wanted.key, shelved.whole.clone(), judged_by);
+            .replace(&wanted.key, now, Judged::by(&rules, standing));
         Some(shelved)
     }
 
-    fn page_of<'s>(&self, shelved: &'s Shelved, wanted: &Wanted) -> Page<'s> {
+    /// A page, and the same as the result of its tool. No page is longer than any other text, unless a single record is.
+    async fn page_of<'s>(&self, shelved: &'s Shelved, wanted: &Wanted) -> (Page<'s>, Raw) {
         let most = self.town.screening.truncation.map_or(usize::MAX, |cut| cut.limit_bytes);
-        let mut limit = wanted.limit.unwrap_or(most);
-        loop {
-            let page = page(&shelved.whole, wanted.offset, limit);
-            // A page is no longer than any other text, unless a single record is.
-            if page.text.len() <= most || limit <= 1 {
-                return page;
-            }
-            limit = (limit / 2).min(page.total.div_ceil(2)).max(1);
-        }
-    }
-
-    async fn screened_page(
-        &self,
-        shelved: &Shelved,
-        text: &str,
-    ) -> Result<ScreenedResult, screening::result::Withheld> {
-        let origin = origin_of(shelved);
-        self.gateway
-            .screen_page(Raw::Unread(around(text)), &origin, self.asked)
-            .await
+        let extent = Extent {
+            offset: wanted.offset,
+            limit: wanted.limit.unwrap_or(most),
+            most_bytes: most,
+        };
+        let find = || {
+            let page = shelved.index.page(&shelved.whole, &extent);
+            (page, Raw::Unread(around(page.text)))
+        };
+        let size = shelved.whole.len();
+        self.gateway.workshop.run_if_large(size, find).await
     }
 
     /// The page, and behind it where to read on: outside of any fence, and in `_meta`.
@@ -205,8 +214,7 @@ impl Wanted {
     fn of(checked: &CheckedArguments<'_>) -> Self {
         let member = |name: &str| checked.tree().member(name);
         let number = |name: &str| match member(name)? {
-            // The schema lets `1e3` pass for a whole number; what is no plain one is beyond any end.
-            Value::Number(text) => Some(text.parse().unwrap_or(usize::MAX)),
+            Value::Number(text) => Some(whole_number(text)),
             Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
         };
         Self {
@@ -215,6 +223,13 @@ impl Wanted {
             limit: number("limit"),
         }
     }
+}
+
+/// A number that the schema lets pass for a whole one, also as `1.0` or `1e3`; too large a one is beyond any end.
+fn whole_number(text: &str) -> usize {
+    let plain = text.parse().ok();
+    // The cast stops at the largest number.
+    plain.unwrap_or_else(|| text.parse::<f64>().map_or(usize::MAX, |number| number as usize))
 }
 
 /// A text as the result of its tool.
@@ -240,12 +255,12 @@ fn text_in(result: &ScreenedResult) -> Option<String> {
     }
 }
 
-fn origin_of(shelved: &Shelved) -> Origin<'_> {
+fn origin_of(shelved: &Shelved, standing: Standing) -> Origin<'_> {
     Origin {
         server: shelved.tool.id.server.as_str(),
         name: shelved.tool.id.name.as_str(),
         message: Message::ToolResult,
-        standing: standing(&shelved.tool),
+        standing,
         declared: Declared::Nothing,
     }
 }

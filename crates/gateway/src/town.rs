@@ -82,7 +82,8 @@ pub struct TownPlan {
     pub limiter: policy::Limits,
     /// Sizes.
     pub limits: Limits,
-    /// What happens to what servers send.
+    /// What happens to what servers send; the same while nothing of it changed, since what was judged by others is
+    /// judged again.
     pub screening: Arc<screening::result::Rules>,
     /// What happens to secrets in what is sent to them.
     pub arguments: ArgumentSecrets,

@@ -115,6 +115,8 @@ pub struct Kept {
     pub whole: String,
 }
 
+    /// Where its pages lie.
+    pub index: truncate::Index,
 /// What a result says of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {

@@ -141,7 +141,7 @@ impl Running {
             let facts = plan::facts(&current.config, launcher)
                 .into_iter()
                 .find(|facts| facts.id == *id)?;
-            let rules = plan::screening(&current.config);
+            let rules = current.screening.clone();
             Some((current.stored.get(id).cloned(), facts, rules))
         }) else {
             return Ok(Taken::Replaced);

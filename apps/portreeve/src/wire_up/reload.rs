@@ -166,6 +166,7 @@ impl Running {
             }
             current.identity = Arc::new(identity);
             current.rules = config.policy.rules.clone();
+            current.screening = Arc::new(plan::screening(&config));
             current.config = Arc::new(config);
         });
         self.rebuild();

@@ -321,7 +321,11 @@ impl Run<'_> {
         for range in walked.forged().iter().chain(walked.feigned()) {
             edits.add(Edit::removal(range.clone()));
         }
-        let kept = cuts.into_iter().map(|(key, _, cut)| Kept { key, whole: cut.whole });
+        let kept = cuts.into_iter().map(|(key, _, cut)| Kept {
+            key,
+            whole: cut.whole,
+            index: cut.index,
+        });
         match edits.apply(&bytes) {
             Ok(bytes) => {
                 let result = ScreenedResult {

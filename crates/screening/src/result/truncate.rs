@@ -10,7 +10,7 @@ use super::edit::units::character;
 use super::edit::{Edit, Piece, pieces};
 use super::walk::Walked;
 
-pub use page::{Page, Unit, page, records_within};
+pub use page::{Index, Page, Unit, Wanted};
 
 /// A text that is longer than the limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +21,8 @@ pub struct Cut {
     pub shown: usize,
     /// The whole text after all other edits, decoded: what the cache keeps.
     pub whole: String,
+    /// Where its pages lie.
+    pub index: Index,
 }
 
 /// Where a literal must be cut so that its text, after `edits` (in order and apart), has no more than `limit` bytes.
@@ -62,6 +64,7 @@ pub fn cut(raw: &[u8], edits: &[Edit], limit: usize) -> Option<Cut> {
     Some(Cut {
         gone: at..raw.len(),
         shown,
+        index: Index::of(&whole),
         whole,
     })
 }
@@ -78,18 +81,14 @@ impl Cut {
     /// What the notices say of it.
     #[must_use]
     pub fn notice<'a>(&self, key: &'a str, block: usize) -> Notice<'a> {
-        let (unit, next, total) = match records_within(&self.whole, self.shown) {
-            Some((shown, total)) => (Unit::Records, shown, total),
-            None => (Unit::Bytes, self.shown, self.whole.len()),
-        };
         Notice {
             key,
             block,
             shown: self.shown,
             bytes: self.whole.len(),
-            unit,
-            next,
-            total,
+            unit: self.index.unit(),
+            next: self.index.within(&self.whole, self.shown),
+            total: self.index.total(),
         }
     }
 }

@@ -120,6 +120,16 @@ fn the_notices_are_json_and_go_where_they_belong() {
     }
 }
 
+/// A page without a bound on its bytes.
+fn page(whole: &str, offset: usize, limit: usize) -> Page<'_> {
+    let wanted = Wanted {
+        offset,
+        limit,
+        most_bytes: usize::MAX,
+    };
+    Index::of(whole).page(whole, &wanted)
+}
+
 #[test]
 fn arrays_are_counted_in_records() {
     let whole = r#" [ {"a":1}, [2] ,3 ] "#;
@@ -137,9 +147,9 @@ fn arrays_are_counted_in_records() {
     assert_eq!(pages(2), [r#" [ {"a":1}, [2] ,"#, "3 ] "]);
     assert_eq!(pages(usize::MAX), [whole]);
     assert_eq!(page(whole, 3, 1).text, "");
-    assert_eq!(records_within(whole, 12), Some((1, 3)));
-    assert_eq!(records_within(whole, 0), Some((0, 3)));
-    assert_eq!(records_within("[1,2", 4), None);
+    let within = |shown| Index::of(whole).within(whole, shown);
+    assert_eq!([0, 8, 10, 12, 17, usize::MAX].map(within), [0, 0, 1, 1, 2, 3]);
+    assert_eq!(Index::of("[1,2").within("[1,2", 4), 4);
     for text in ["[]", "{}", "[1] x", "[1,]", "", "plain"] {
         assert_eq!(page(text, 0, 9).unit, Unit::Bytes, "{text}");
     }
@@ -165,7 +175,81 @@ fn pages_of_text_keep_characters_whole() {
     assert_eq!(page(whole, 0, 0).next, Some(1), "there is always a way on");
 }
 
+#[test]
+fn a_page_holds_as_many_records_as_fit_and_at_least_one() {
+    let whole = r#"["aaaa","b","c","dddddddd","e"]"#;
+    let index = Index::of(whole);
+    let page = |offset, limit, most_bytes| {
+        let page = index.page(
+            whole,
+            &Wanted {
+                offset,
+                limit,
+                most_bytes,
+            },
+        );
+        (page.text, page.next)
+    };
+    assert_eq!(page(0, usize::MAX, 16), (r#"["aaaa","b","c","#, Some(3)));
+    assert_eq!(page(0, usize::MAX, 15), (r#"["aaaa","b","#, Some(2)));
+    assert_eq!(page(0, 2, 15), (r#"["aaaa","b","#, Some(2)));
+    assert_eq!(page(0, usize::MAX, 3), (r#"["aaaa","#, Some(1)));
+    assert_eq!(page(3, usize::MAX, 3), (r#""dddddddd","#, Some(4)));
+    assert_eq!(page(4, usize::MAX, 4), (r#""e"]"#, None));
+    assert_eq!(page(4, usize::MAX, 1), (r#""e"]"#, None));
+    let (text, most) = ("aé😀b", 2);
+    let pages = (0..8).map(|offset| {
+        let wanted = Wanted {
+            offset,
+            limit: usize::MAX,
+            most_bytes: most,
+        };
+        Index::of(text).page(text, &wanted).text.len()
+    });
+    assert!(pages.into_iter().all(|length| length <= 4), "no character is halved");
+}
+
+// A list of small numbers has half as many records as bytes.
+#[test]
+fn a_page_of_a_long_list_costs_no_more_than_the_page() {
+    let whole = format!("[{}1]", "1,".repeat(8 << 20));
+    let index = Index::of(&whole);
+    assert!(index.marks() < 1 << 10, "the index is small: {}", index.marks());
+    let began = std::time::Instant::now();
+    for offset in (0..8 << 20).step_by(1 << 16) {
+        let wanted = Wanted {
+            offset,
+            limit: usize::MAX,
+            most_bytes: 1000,
+        };
+        let page = index.page(&whole, &wanted);
+        assert_eq!(
+            (page.text.len(), page.next.is_some()),
+            (if offset == 0 { 999 } else { 1000 }, true)
+        );
+    }
+    // Read from the beginning each time, these would be a gigabyte.
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
 proptest! {
+    // R093
+    #[test]
+    fn pages_of_bounded_length_together_are_the_whole(
+        whole in prop_oneof!["\\PC{0,40}", "\\[ ?([0-9]{1,3}, ?|\"[a-z,\\]é]{0,5}\", ?|\\{\"a\":\\[1\\]\\}, ?){0,9}1 ?\\]"],
+        (limit, most_bytes) in (0_usize..12, 0_usize..20),
+    ) {
+        let index = Index::of(&whole);
+        let (mut read, mut at) = (String::new(), Some(0));
+        while let Some(offset) = at {
+            let page = index.page(&whole, &Wanted { offset, limit, most_bytes });
+            prop_assert!(page.next.is_none_or(|next| next > offset));
+            read.push_str(page.text);
+            at = page.next;
+        }
+        prop_assert_eq!(&read, &whole);
+    }
+
     // R093
     #[test]
     fn all_pages_together_are_the_whole(
