@@ -431,6 +431,26 @@ async fn a_whole_number_is_one_however_it_is_spelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_same_name_of_another_organisation_is_somebody_else() {
+    let harbour = reading(Speaks::Legacy, |setup| setup).await;
+    let (text, _) = long();
+    harbour.peer.always("work", Turn::Result(texts(&[&text])));
+    let token = |org: &str| {
+        let made = harbour.gateway.home.agent_token(&["--sub", "ann", "--org", org]);
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (here, there) = (token("here"), token("there"));
+    let ann = Agent::connect(&harbour.gateway, "/mcp/peer", &here).await;
+    let key = key_of(&ann.call("work", json!({})).await);
+    assert!(
+        page(&ann, &key, 0, None).await.result()["isError"].is_null(),
+        "the twin"
+    );
+    let other = Agent::connect(&harbour.gateway, "/mcp/peer", &there).await;
+    is_refused("another organisation", &page(&other, &key, 0, None).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_trusted_when_it_came_is_fenced_and_stripped_when_it_no_longer_is() {
     // Attack 21
     let mut inner = tool("work");

@@ -53,13 +53,14 @@ const MOST_SUBSCRIPTIONS: usize = 256;
 /// The track of what answers nothing.
 const STANDING: u64 = 0;
 
-/// Who a session belongs to: the same subject and kind of actor, of the same issuer, with the same
+/// Who a session belongs to: the same subject and kind of actor, of the same issuer and organisation, with the same
 /// client, and with a credential that reaches as far.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     issuer: String,
     sub: String,
     client_id: Option<String>,
+    org_id: Option<String>,
     actor_type: ActorType,
     servers: ServerScope,
 }
@@ -70,6 +71,7 @@ impl Owner {
             issuer: who.issuer.clone(),
             sub: who.sub.clone(),
             client_id: who.client_id.clone(),
+            org_id: who.org_id.clone(),
             actor_type: who.actor_type,
             servers: who.servers.clone(),
         }
@@ -79,6 +81,7 @@ impl Owner {
         self.sub == who.sub
             && self.issuer == who.issuer
             && self.client_id == who.client_id
+            && self.org_id == who.org_id
             && self.actor_type == who.actor_type
             && self.servers == who.servers
     }
