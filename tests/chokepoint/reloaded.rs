@@ -260,3 +260,42 @@ async fn a_schema_is_compiled_once_for_all_calls_and_once_more_when_it_changes()
     }
     assert_eq!((compiled(&harbour, "work"), compiled(&harbour, "other")), (2, 1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_older_rules_let_pass_is_not_said_again_by_a_stream_that_is_taken_up() {
+    // Attack 21
+    // Attack 26
+    let (mut harbour, agent) = live().await;
+    let log = crate::support::Beat::notify("notifications/message", &json!({"level": "error", "data": TOKEN}));
+    harbour.peer.always(
+        "work",
+        Turn::Stream(vec![log, crate::support::Beat::result(CONFORMING)]),
+    );
+    let call = json!({"name": "work", "arguments": {}});
+    let mut stream = agent.follow("tools/call", call.clone()).await;
+    let first = stream.next().await.unwrap();
+    assert!(first.to_string().contains(TOKEN), "nobody looks for it yet: {first}");
+    stream.answer().await;
+    let again = async |id: &str| {
+        let mut heard = Vec::new();
+        let mut taken_up = agent.listen(Some(id)).await;
+        while let Some(message) = taken_up.next().await {
+            heard.push(message);
+        }
+        heard
+    };
+    assert_eq!(again("1.0").await.len(), 2, "the twin: it can be heard again");
+    reconfigure(&mut harbour.gateway, &agent, 1, |setup| {
+        setup.set("output_sanitisation.response_action", "redact")
+    })
+    .await;
+    let heard = again("1.0").await;
+    assert!(!format!("{heard:?}").contains(TOKEN), "{heard:?}");
+    // What is judged by the new rules can be heard again.
+    tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
+    let mut stream = agent.follow("tools/call", call).await;
+    stream.answer().await;
+    let heard = again("2.0").await;
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert_eq!(heard[0]["params"]["data"], "[REDACTED:api_token]");
+}

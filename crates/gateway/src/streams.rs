@@ -46,7 +46,7 @@ impl Gateway {
         let last = last.map(|id| id.to_str().ok().and_then(parse_event_id));
         let receiver = match last {
             Some(last) => match last.and_then(|(track, event)| Some((session.track(track)?, event))) {
-                Some((track, event)) => track.take_up(event).await,
+                Some((track, event)) => track.take_up(event, self.town().rules_since).await,
                 None => return letter.unreadable(StatusCode::NOT_FOUND, "there is no such stream to take up"),
             },
             None => self.stand_by(&letter, &session).await,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use mcp::headers::Marks;
 use mcp::method::federated;
@@ -94,6 +95,17 @@ pub struct TownPlan {
 }
 
 /// See the module.
+impl TownPlan {
+    fn rules_since(&self) -> Option<Instant> {
+        let before = self.previous.as_ref()?;
+        if Arc::ptr_eq(&before.screening, &self.screening) {
+            before.rules_since
+        } else {
+            Some(Instant::now())
+        }
+    }
+}
+
 pub struct Town {
     pub(crate) identity: Arc<Identity>,
     pub(crate) doorplate: Doorplate,
@@ -103,6 +115,8 @@ pub struct Town {
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
     pub(crate) arguments: ArgumentSecrets,
+    /// Since when what servers send is judged by these rules, if it was judged by others before.
+    pub(crate) rules_since: Option<Instant>,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
@@ -140,6 +154,7 @@ impl Town {
     #[must_use]
     pub fn assemble(plan: TownPlan) -> Self {
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
+        let rules_since = plan.rules_since();
         let mut tools = HashMap::new();
         let mut unusable = Vec::new();
         for entry in inventory
@@ -181,6 +196,7 @@ impl Town {
             limiter: plan.limiter,
             limits: plan.limits,
             screening: plan.screening,
+            rules_since,
             arguments: plan.arguments,
             servers: plan
                 .servers

@@ -2,7 +2,7 @@
 //! ones are kept, bounded, as the bytes that were released.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp::sse;
@@ -19,10 +19,17 @@ pub(crate) struct Track {
 #[derive(Default)]
 struct State {
     last: u64,
-    kept: VecDeque<(u64, Bytes)>,
+    kept: VecDeque<Kept>,
     bytes: usize,
     listener: Option<mpsc::Sender<Bytes>>,
     ended: bool,
+}
+
+/// An event that can be heard again.
+struct Kept {
+    number: u64,
+    event: Bytes,
+    said: Instant,
 }
 
 /// Whether a stream begins with an event that only says how to take it up.
@@ -36,6 +43,8 @@ pub(crate) enum Opening {
 
 const MOST_EVENTS: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
+/// What is said so soon after the rules changed may have been judged by the old ones.
+const BEING_JUDGED: Duration = Duration::from_secs(1);
 /// A client that does not read for this long is no longer listening.
 const LONGEST_STALL: Duration = Duration::from_secs(5);
 /// How long a client is asked to wait before it takes a stream up.
@@ -61,11 +70,16 @@ impl Track {
 
     /// Says something, and keeps it for a listener that comes back.
     pub(crate) async fn say(&self, message: &[u8]) {
+        let said = Instant::now();
         let mut state = self.state.lock().await;
         state.last += 1;
         let number = state.last;
         let event = sse::event(Some(&format!("{}.{number}", self.number)), message);
-        state.keep(number, event.clone());
+        state.keep(Kept {
+            number,
+            event: event.clone(),
+            said,
+        });
         if let Some(listener) = &state.listener {
             let sent = tokio::time::timeout(LONGEST_STALL, listener.send(event)).await;
             if !matches!(sent, Ok(Ok(()))) {
@@ -87,14 +101,18 @@ impl Track {
     }
 
     /// Takes the track up behind event `after`: what was kept since, then what comes. Whoever
-    /// listened before hears nothing more.
-    pub(crate) async fn take_up(&self, after: u64) -> mpsc::Receiver<Bytes> {
+    /// listened before hears nothing more. What was judged before the rules in force came, at `rules_since`, is not
+    /// said again: they might not let it pass.
+    pub(crate) async fn take_up(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Bytes> {
         let mut state = self.state.lock().await;
+        if let Some(since) = rules_since {
+            state.forget_until(since);
+        }
         let missed: Vec<Bytes> = state
             .kept
             .iter()
-            .filter(|(number, _)| *number > after)
-            .map(|(_, event)| event.clone())
+            .filter(|kept| kept.number > after)
+            .map(|kept| kept.event.clone())
             .collect();
         let (sender, receiver) = mpsc::channel(missed.len() + BACKLOG);
         for event in missed {
@@ -106,18 +124,23 @@ impl Track {
 }
 
 impl State {
-    fn keep(&mut self, number: u64, event: Bytes) {
-        if event.len() > MOST_BYTES {
+    fn forget_until(&mut self, rules_since: Instant) {
+        self.kept.retain(|kept| kept.said > rules_since + BEING_JUDGED);
+        self.bytes = self.kept.iter().map(|kept| kept.event.len()).sum();
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if kept.event.len() > MOST_BYTES {
             // Too large to be kept: whoever comes back later does not get it, and nothing before it.
             self.kept.clear();
             self.bytes = 0;
             return;
         }
-        self.bytes += event.len();
-        self.kept.push_back((number, event));
+        self.bytes += kept.event.len();
+        self.kept.push_back(kept);
         while self.kept.len() > MOST_EVENTS || self.bytes > MOST_BYTES {
-            if let Some((_, dropped)) = self.kept.pop_front() {
-                self.bytes -= dropped.len();
+            if let Some(dropped) = self.kept.pop_front() {
+                self.bytes -= dropped.event.len();
             }
         }
     }
@@ -150,9 +173,19 @@ mod tests {
         track.say(b"2").await;
         track.say(b"3").await;
         track.end().await;
-        let mut again = track.take_up(2).await;
+        let mut again = track.take_up(2, None).await;
         assert!(heard(&mut again).await.contains("id: 3.3\ndata: 3\n"));
         assert!(again.recv().await.is_none(), "the track has ended");
+    }
+
+    #[tokio::test]
+    async fn what_older_rules_let_pass_is_not_said_again() {
+        let track = Track::new(3);
+        track.say(b"1").await;
+        let mut again = track.take_up(0, Some(Instant::now())).await;
+        assert!(again.try_recv().is_err());
+        track.say(b"2").await;
+        assert!(heard(&mut again).await.contains("id: 3.2\ndata: 2\n"), "it is heard on");
     }
 
     #[tokio::test]
@@ -165,7 +198,7 @@ mod tests {
         assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);
         assert_eq!(
             state.bytes,
-            state.kept.iter().map(|(_, event)| event.len()).sum::<usize>()
+            state.kept.iter().map(|kept| kept.event.len()).sum::<usize>()
         );
     }
 
