@@ -7,6 +7,7 @@ mod combined;
 mod disguised;
 mod enumerated;
 mod errands;
+mod forged;
 mod guarded;
 mod lists;
 mod many;

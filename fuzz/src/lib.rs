@@ -8,7 +8,7 @@ use bytes::Bytes;
 use schema::OutputSchema;
 use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind};
 use screening::result::strip::{Classes, strip as strip_literal};
-use screening::result::truncate::page as page_of;
+use screening::result::truncate::{Index, Wanted};
 use screening::result::validate::{Declaration, Mode, ValidationRules};
 use screening::result::walk::{Message, walk as walk_message};
 use screening::result::{
@@ -210,9 +210,15 @@ pub fn page(data: &[u8]) {
         return;
     };
     let Ok(whole) = std::str::from_utf8(rest) else { return };
+    let index = Index::of(whole);
     let (mut offset, mut read) = (0, String::new());
     for _ in 0..=whole.len() {
-        let page = page_of(whole, offset, usize::from(*limit));
+        let wanted = Wanted {
+            offset,
+            limit: usize::from(*limit),
+            most_bytes: 1 + usize::from(*limit) / 2,
+        };
+        let page = index.page(whole, &wanted);
         read.push_str(page.text);
         match page.next {
             Some(next) => offset = next,

@@ -11,6 +11,7 @@ use policy::{
     Inventory, OutputState, QuarantineCause, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry,
 };
 use screening::arguments::{ArgumentRules, Fields};
+use screening::definition::unforged;
 use screening::detect::Detector;
 use screening::result::validate::Declaration;
 use tokio::sync::watch;
@@ -94,7 +95,6 @@ pub struct TownPlan {
     pub previous: Option<Arc<Town>>,
 }
 
-/// See the module.
 impl TownPlan {
     fn rules_since(&self) -> Option<Instant> {
         let before = self.previous.as_ref()?;
@@ -106,6 +106,7 @@ impl TownPlan {
     }
 }
 
+/// See the module.
 pub struct Town {
     pub(crate) identity: Arc<Identity>,
     pub(crate) doorplate: Doorplate,
@@ -114,9 +115,9 @@ pub struct Town {
     pub(crate) limiter: policy::Limits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
-    pub(crate) arguments: ArgumentSecrets,
     /// Since when what servers send is judged by these rules, if it was judged by others before.
     pub(crate) rules_since: Option<Instant>,
+    pub(crate) arguments: ArgumentSecrets,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
@@ -153,8 +154,8 @@ impl Town {
     /// leave unchecked.
     #[must_use]
     pub fn assemble(plan: TownPlan) -> Self {
-        let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
         let rules_since = plan.rules_since();
+        let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
         let mut tools = HashMap::new();
         let mut unusable = Vec::new();
         for entry in inventory
@@ -195,8 +196,8 @@ impl Town {
             policy: Arc::new(Snapshot::build(inventory, plan.rules, plan.epoch)),
             limiter: plan.limiter,
             limits: plan.limits,
-            screening: plan.screening,
             rules_since,
+            screening: plan.screening,
             arguments: plan.arguments,
             servers: plan
                 .servers
@@ -340,7 +341,8 @@ impl ToolOnDisplay {
 
     /// The definition under its own name.
     pub(crate) fn plain(&self) -> &Display {
-        self.plain.get_or_init(|| Display::of(self.entry.definition.to_vec()))
+        self.plain
+            .get_or_init(|| Display::of(unforged(&self.entry.definition).into_owned()))
     }
 
     /// The definition under `server__tool`; `None` where that is too long.
@@ -350,8 +352,8 @@ impl ToolOnDisplay {
             if name.chars().count() > LONGEST_NAME {
                 return None;
             }
-            let definition = &self.entry.definition;
-            let span = mcp::server::member_span(definition, "name")?;
+            let definition = unforged(&self.entry.definition);
+            let span = mcp::server::member_span(&definition, "name")?;
             let mut renamed = definition.get(..span.start)?.to_vec();
             mcp::compose::string(&name, &mut renamed);
             renamed.extend_from_slice(definition.get(span.end..)?);

@@ -1,13 +1,38 @@
 //! Definitions of tools and instructions of servers: read by models and by people, pinned, and never edited. What a
 //! model would read and a person would not see makes one doubtful; so does a secret, where secrets are looked for.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use schema::OutputSchema;
 
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
+use crate::result::may_be_forged;
 use crate::result::strip::{Classes, strip};
 use crate::result::walk::{Kind, Message, walk};
 use crate::result::{Decision, Origin, Raw, Rules, Screening, screen};
+
+/// A definition without the members of `_meta` that only we may write: what is pinned, judged and listed. What cannot be
+/// read through stays as it is, and is doubtful.
+#[must_use]
+pub fn unforged(definition: &[u8]) -> Cow<'_, [u8]> {
+    if !may_be_forged(definition) {
+        return Cow::Borrowed(definition);
+    }
+    let Ok(walked) = walk(definition, Message::Definitions) else {
+        return Cow::Borrowed(definition);
+    };
+    let (mut kept, mut at) = (Vec::with_capacity(definition.len()), 0);
+    for forged in walked.forged() {
+        kept.extend_from_slice(definition.get(at..forged.start).unwrap_or_default());
+        at = forged.end;
+    }
+    if at == 0 {
+        return Cow::Borrowed(definition);
+    }
+    kept.extend_from_slice(definition.get(at..).unwrap_or_default());
+    Cow::Owned(kept)
+}
 
 /// Whether a definition (a JSON document) is to be looked at by a person before anybody uses it.
 #[must_use]
@@ -121,6 +146,33 @@ mod tests {
                 passes,
                 "{schema}"
             );
+        }
+    }
+
+    #[test]
+    fn what_only_we_may_write_is_taken_out_in_every_spelling() {
+        for (definition, left) in [
+            (r#"{"name":"a","_meta":{"x/y":"portreeve/"}}"#, None),
+            (
+                r#"{"name":"a","inputSchema":{"properties":{"_meta":{"portreeve/x":{}}}}}"#,
+                None,
+            ),
+            (
+                r#"{"name":"a","_meta":{"portreeve/decision":{"a":"\u200b"}},"x":1}"#,
+                Some(r#"{"name":"a","_meta":{},"x":1}"#),
+            ),
+            (
+                r#"{"_meta":{"x/y":1, "p\u006Frtreeve/a":1,"portreeve\/b":[{}],"z":2},"name":"a"}"#,
+                Some(r#"{"_meta":{"x/y":1,"z":2},"name":"a"}"#),
+            ),
+            (
+                r#"{"\u005fmeta":{"portreeve/a":1,"z":2},"_meta":{"portreeve/a":1},"name":"a"}"#,
+                Some(r#"{"\u005fmeta":{"z":2},"_meta":{},"name":"a"}"#),
+            ),
+            (r#"{"_meta":{"portreeve/a":1}"#, None),
+        ] {
+            let left = left.unwrap_or(definition);
+            assert_eq!(String::from_utf8_lossy(&unforged(definition.as_bytes())), left);
         }
     }
 

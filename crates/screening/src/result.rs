@@ -19,6 +19,8 @@ use vocabulary::json::scanned::Scanned;
 
 use guard::{Breach, Seen};
 
+pub(crate) use pipeline::may_be_forged;
+
 pub use decision::{Act, Decision, FindingNote, Screening};
 pub use rules::{Origin, ResponseAction, Rules, Sanitisation, Spotlight, Standing, Truncation};
 
@@ -113,10 +115,10 @@ pub struct Kept {
     pub key: String,
     /// The text.
     pub whole: String,
-}
-
     /// Where its pages lie.
     pub index: truncate::Index,
+}
+
 /// What a result says of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {

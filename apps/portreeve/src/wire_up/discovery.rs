@@ -1,6 +1,7 @@
 //! Keeps the inventory true: asks every server what it offers, at first, when told, and every few
 //! minutes; pins what it says, and puts the result in force.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use gateway::ServerState;
 use ledger::{Event, Note, ScreeningDecision};
 use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, StoredServer, merge};
-use screening::definition::{is_doubtful, is_doubtful_text};
+use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
 use screening::result::validate::{Declaration, Mode};
 use vocabulary::{Digest, ServerId, ToolName};
@@ -149,17 +150,19 @@ impl Running {
         let (before, now) = (stored.clone(), self.clock.now());
         // Definitions are read through and schemas compiled.
         let judged = tokio::task::spawn_blocking(move || {
+            let (seen, forged) = without_forgeries(seen);
             let doubtful = doubtful(&seen, rules.sanitisation.action.detector().map(AsRef::as_ref));
             let merged = merge(stored, Discovery { doubtful, ..seen }, &facts, now);
-            let unusable = unusable_schemas(before.as_ref(), &merged, rules.validation.mode);
-            (merged, unusable)
+            let mut warnings = unusable_schemas(before.as_ref(), &merged, rules.validation.mode);
+            warnings.extend(forged_members(&merged, &forged));
+            (merged, warnings)
         });
-        let (merged, unusable) = judged.await?;
+        let (merged, warnings) = judged.await?;
         let (store, keep) = (self.store.clone(), merged.stored.clone());
         tokio::task::spawn_blocking(move || store.save(&keep)).await??;
         self.record(&merged.events).await?;
-        for warning in unusable {
-            tracing::warn!(server = %id, tool = warning.tool_name, "an output schema cannot be used");
+        for warning in warnings {
+            tracing::warn!(server = %id, tool = warning.tool_name, "{}", warning.message);
             self.ledger.append_event(Event::Screening(Box::new(warning))).await?;
         }
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
@@ -181,6 +184,77 @@ impl Running {
 enum Taken {
     InForce,
     Replaced,
+}
+
+/// What was seen without what only we may write, and which definitions held some of it. What is pinned is what agents
+/// are shown: a server that changes nothing else changes nothing.
+fn without_forgeries(seen: Discovery) -> (Discovery, BTreeSet<Digest>) {
+    let mut forged = BTreeSet::new();
+    let mut clean = |definition: Arc<[u8]>| match unforged(&definition) {
+        Cow::Borrowed(_) => definition,
+        Cow::Owned(clean) => {
+            forged.insert(Digest::of(&clean));
+            Arc::from(clean)
+        }
+    };
+    let definitions = seen.definitions.into_iter().map(&mut clean).collect();
+    (Discovery { definitions, ..seen }, forged)
+}
+
+/// A record for each tool that came with such members: once, when it is added or changed.
+fn forged_members(merged: &Merged, forged: &BTreeSet<Digest>) -> Vec<ScreeningDecision> {
+    let is_forged = |name: &&ToolName| {
+        let mut tools = merged.stored.tools.iter();
+        tools.any(|tool| tool.name == **name && forged.contains(&Digest::of(&tool.definition)))
+    };
+    let record = |tool: &ToolName| ScreeningDecision {
+        stripped: vec![("forged_meta", 1)],
+        ..about_a_tool(
+            merged,
+            tool,
+            ("stripped", "meta", "always"),
+            "members of the definition's `_meta` that only the gateway may write were taken out".to_owned(),
+        )
+    };
+    news(merged).filter(is_forged).map(record).collect()
+}
+
+/// The tools that are new or changed.
+fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
+    merged.events.iter().filter_map(|event| match &event.change {
+        Change::ToolAdded { tool, .. } | Change::ToolChanged { tool, .. } => Some(tool),
+        Change::Discovered { .. }
+        | Change::ToolVanished { .. }
+        | Change::ToolRejected { .. }
+        | Change::ToolApproved { .. }
+        | Change::InstructionsChanged { .. }
+        | Change::InstructionsApproved { .. } => None,
+    })
+}
+
+fn about_a_tool(
+    merged: &Merged,
+    tool: &ToolName,
+    (status, stage, mode): (&'static str, &'static str, &'static str),
+    message: String,
+) -> ScreeningDecision {
+    ScreeningDecision {
+        receipt_id: None,
+        principal: None,
+        session: None,
+        server_id: merged.stored.id.to_string(),
+        tool_name: Some(tool.to_string()),
+        status,
+        stage,
+        mode,
+        guard: None,
+        path: None,
+        keyword: None,
+        schema_hash: None,
+        findings: Vec::new(),
+        stripped: Vec::new(),
+        message,
+    }
 }
 
 /// What a person is to look at first.
@@ -206,15 +280,6 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
         let span = mcp::server::member_span(&tool.definition, "outputSchema")?;
         Some(tool.definition.get(span)?.to_vec())
     };
-    let news = merged.events.iter().filter_map(|event| match &event.change {
-        Change::ToolAdded { tool, .. } | Change::ToolChanged { tool, .. } => Some(tool),
-        Change::Discovered { .. }
-        | Change::ToolVanished { .. }
-        | Change::ToolRejected { .. }
-        | Change::ToolApproved { .. }
-        | Change::InstructionsChanged { .. }
-        | Change::InstructionsApproved { .. } => None,
-    });
     let warning = |tool: &ToolName| {
         let schema = schema_in(&merged.stored, tool)?;
         if before.and_then(|before| schema_in(before, tool)).as_ref() == Some(&schema) {
@@ -223,25 +288,18 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
         match Declaration::compile(Some(&schema)) {
             Declaration::Nothing | Declaration::Schema(_) => None,
             Declaration::Uncompilable { hash, fault } => Some(ScreeningDecision {
-                receipt_id: None,
-                principal: None,
-                session: None,
-                server_id: merged.stored.id.to_string(),
-                tool_name: Some(tool.to_string()),
-                status: "warning",
-                stage: "validation",
-                mode,
-                guard: None,
-                path: None,
                 keyword: Some("uncompilable_schema".to_owned()),
                 schema_hash: Some(hash),
-                findings: Vec::new(),
-                stripped: Vec::new(),
-                message: format!("results of this tool are not validated, its output schema cannot be used: {fault}"),
+                ..about_a_tool(
+                    merged,
+                    tool,
+                    ("warning", "validation", mode),
+                    format!("results of this tool are not validated, its output schema cannot be used: {fault}"),
+                )
             }),
         }
     };
-    news.filter_map(warning).collect()
+    news(merged).filter_map(warning).collect()
 }
 
 /// What an inventory event says in the log.

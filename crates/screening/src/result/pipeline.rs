@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;
-use vocabulary::json::scanned::{Named, Scanned, members_of};
+use vocabulary::json::scanned::{Named, members_of};
 
 use super::decision::{Decision, Screening};
 use super::edit::{Edit, Edits, Room};
@@ -176,11 +176,11 @@ impl Run<'_> {
 
     /// Nothing is walked through where nothing could come of it.
     fn cause(&self, raw: &Raw) -> Cause {
-        let length = match raw {
-            Raw::Unread(bytes) => bytes.len(),
-            Raw::Scanned(scanned) => scanned.bytes().len(),
+        let bytes = match raw {
+            Raw::Unread(bytes) => bytes,
+            Raw::Scanned(scanned) => scanned.bytes(),
         };
-        let long = self.limit().is_some_and(|limit| length > limit);
+        let long = self.limit().is_some_and(|limit| bytes.len() > limit);
         let some = self.detector().is_some()
             || self.strips() != Classes::default()
             || self.fences()
@@ -191,20 +191,15 @@ impl Run<'_> {
         if some { Cause::Some } else { Cause::None }
     }
 
-    /// Whether `_meta` could hold a member under our name, in whatever spelling.
+    /// Whether some `_meta` could hold a member under our name. Structured output holds none that the protocol knows.
     fn may_be_forged(&self, raw: &Raw) -> bool {
-        let hints =
-            |raw: &[u8]| memchr::memmem::find(raw, b"portreeve").is_some() || memchr::memchr(b'\\', raw).is_some();
-        match raw {
-            Raw::Unread(bytes) => hints(bytes),
-            Raw::Scanned(scanned) => {
-                let meta = match scanned.member("_meta") {
-                    Named::Never => false,
-                    Named::Once(meta) => hints(meta),
-                    Named::Again => true,
-                };
-                meta || names_us(scanned)
-            }
+        match (raw, self.origin.message) {
+            (Raw::Scanned(scanned), Message::ToolResult) => match scanned.around("structuredContent") {
+                Some((before, behind)) => may_be_forged(before) || may_be_forged(behind),
+                None => may_be_forged(scanned.bytes()),
+            },
+            (Raw::Scanned(scanned), _) => may_be_forged(scanned.bytes()),
+            (Raw::Unread(bytes), _) => may_be_forged(bytes),
         }
     }
 
@@ -376,15 +371,11 @@ fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
 }
 
-/// The state of a task has the `_meta` of a result further in.
-fn names_us(scanned: &Scanned) -> bool {
-    match scanned.member("result") {
-        Named::Never => false,
-        Named::Once(result) => {
-            memchr::memmem::find(result, b"portreeve").is_some() || memchr::memmem::find(result, b"\\u").is_some()
-        }
-        Named::Again => true,
-    }
+/// Whether some `_meta` could hold a member under our name, in whatever spelling: each letter of it is one of those that
+/// `\u006` and `\u007` begin.
+pub(crate) fn may_be_forged(raw: &[u8]) -> bool {
+    let escaped = |at: usize| matches!(raw.get(at + b"\\u00".len()), Some(b'6' | b'7'));
+    memchr::memmem::find(raw, b"portreeve").is_some() || memchr::memmem::find_iter(raw, b"\\u00").any(escaped)
 }
 
 #[cfg(test)]

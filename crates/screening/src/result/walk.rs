@@ -257,8 +257,8 @@ impl Walked {
         &self.metas
     }
 
-    /// Members of `_meta` at the top that bear our name, each with its comma: take them away. Nothing in them is told
-    /// among the literals.
+    /// Members that bear our name, of any `_meta` that the protocol knows, each with its comma: take them away. Nothing
+    /// in them is told among the literals.
     #[must_use]
     pub fn forged(&self) -> &[Range<usize>] {
         &self.forged

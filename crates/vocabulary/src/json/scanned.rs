@@ -60,6 +60,23 @@ impl Scanned {
     }
 }
 
+impl Scanned {
+    /// What stands before and behind the value of a member that is named once.
+    #[must_use]
+    pub fn around(&self, name: &str) -> Option<(&[u8], &[u8])> {
+        let Named::Once(value) = self.member(name) else {
+            return None;
+        };
+        let is_it = |span: &Span| {
+            self.bytes
+                .get(span.clone())
+                .is_some_and(|here| std::ptr::eq(here, value))
+        };
+        let (_, span) = self.members.iter().find(|(_, span)| is_it(span))?;
+        Some((self.bytes.get(..span.start)?, self.bytes.get(span.end..)?))
+    }
+}
+
 /// Reads a document through once and gives the named members of its top object. Other members are
 /// allowed; a wanted one that comes twice is not.
 ///
@@ -148,6 +165,9 @@ mod tests {
         assert_eq!(result.member("a"), Named::Once(b"1e2"));
         assert_eq!(result.member("isError"), Named::Once(b"true"));
         assert_eq!(result.member("c"), Named::Never);
+        assert_eq!(result.around("a").unwrap().0, br#"{"a":"#);
+        assert_eq!(result.around("b").unwrap().1, br#","i\u0073Error":true}"#);
+        assert_eq!(result.around("c"), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) enum Role {
     TaskResult,
     /// The `_meta` of the message, or of the result in it.
     TopMeta,
+    /// The `_meta` of something in it: a block, a resource, a message, a definition.
+    InnerMeta(Place),
     /// A member that only we may write.
     Forged,
     /// The error in the state of a task.
@@ -55,7 +57,8 @@ pub(super) enum Name {
 /// What the member `name` (as spelled) of an object in `role` is.
 pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Name) {
     // Each byte of a known name may be an escape. One of ours may be as long as it likes.
-    let may_be_known = role == Role::TopMeta || name.len() <= LONGEST_KNOWN * "\\u0000".len();
+    let may_be_known =
+        matches!(role, Role::TopMeta | Role::InnerMeta(_)) || name.len() <= LONGEST_KNOWN * "\\u0000".len();
     let name = if may_be_known && name.contains(&b'\\') {
         Cow::Owned(decoded(name).into_bytes())
     } else {
@@ -64,22 +67,28 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
     let known = match role {
         Role::Top => of_top(&name, message),
         Role::TaskResult => of_top(&name, Message::ToolResult),
-        Role::TopMeta => name.starts_with(OURS).then_some(Role::Forged),
+        Role::TopMeta | Role::InnerMeta(_) => name.starts_with(OURS).then_some(Role::Forged),
         Role::Forged => Some(Role::Forged),
         Role::TaskError => (*name == *b"data").then_some(Role::ErrorData),
         Role::Feigned => is_of_refusals(&name).then_some(Role::Forged),
         Role::Message => match &*name {
             b"content" => Some(Role::Content),
             b"role" => Some(Role::Within(Place::Protocol)),
+            b"_meta" => Some(Role::InnerMeta(place(role, message))),
             _ => None,
         },
         Role::Block(block) => of_block(&name, block),
         Role::Resource(block) => match &*name {
             b"blob" => Some(part(block, Part::Blob)),
-            b"uri" | b"mimeType" | b"text" | b"_meta" => Some(part(block, Part::Embedded)),
+            b"uri" | b"mimeType" | b"text" => Some(part(block, Part::Embedded)),
+            b"_meta" => Some(Role::InnerMeta(place(role, message))),
             _ => None,
         },
-        Role::Within(Place::Free) => (*name == *b"messages").then_some(Role::Messages),
+        Role::Within(Place::Free) => match &*name {
+            b"messages" => Some(Role::Messages),
+            b"_meta" => Some(Role::InnerMeta(Place::Free)),
+            _ => None,
+        },
         Role::ErrorData
         | Role::Content
         | Role::Contents
@@ -106,6 +115,7 @@ pub(super) fn of_element(role: Role, message: Message) -> Role {
         | Role::TaskError
         | Role::ErrorData
         | Role::Feigned
+        | Role::InnerMeta(_)
         | Role::Message
         | Role::Block(_)
         | Role::BlockType(_)
@@ -139,7 +149,7 @@ pub(super) fn place(role: Role, message: Message) -> Place {
         Role::Block(number) => block(number, Part::Other),
         Role::BlockType(number) | Role::BlockMime(number) => block(number, Part::Protocol),
         Role::Resource(number) => block(number, Part::Embedded),
-        Role::Within(place) => place,
+        Role::InnerMeta(place) | Role::Within(place) => place,
     }
 }
 
@@ -226,7 +236,10 @@ fn of_block(name: &[u8], block: u32) -> Option<Role> {
         b"blob" => part(block, Part::Blob),
         b"uri" => part(block, Part::Protocol),
         b"annotations" => part(block, Part::Annotations),
-        b"_meta" => part(block, Part::Other),
+        b"_meta" => Role::InnerMeta(Place::Block {
+            block,
+            part: Part::Other,
+        }),
         _ => return None,
     })
 }

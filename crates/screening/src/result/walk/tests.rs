@@ -289,6 +289,50 @@ fn a_literal_knows_the_name_it_stands_under() {
 
 // Attack 20
 #[test]
+fn members_that_bear_our_name_are_told_of_every_meta_that_the_protocol_knows() {
+    let meta = r#""_m\u0065ta":{"x":1,"portreeve/a":{"b":"FORGED"}}"#;
+    for (message, raw, metas) in [
+        (
+            Message::ToolResult,
+            r#"{META,"content":[{"type":"text","text":"a",META},{"type":"resource","resource":{"uri":"u",META},META}]}"#,
+            4,
+        ),
+        (
+            Message::ResourceRead,
+            r#"{"contents":[{"uri":"u","text":"a",META}]}"#,
+            1,
+        ),
+        (
+            Message::PromptGet,
+            r#"{"messages":[{"role":"user",META,"content":{META,"type":"text"}}]}"#,
+            2,
+        ),
+        (
+            Message::Other,
+            r#"{"params":{META,"messages":[{META,"content":[{META}]}],"tools":[{"name":"a",META}]},META}"#,
+            5,
+        ),
+        (Message::TaskState, r#"{META,"result":{META,"content":[{META}]}}"#, 3),
+        (Message::Definitions, r#"{"name":"a",META}"#, 1),
+        // Data of a tool, and a schema, are nobody's messages.
+        (Message::ToolResult, r#"{"structuredContent":{META}}"#, 0),
+        (Message::Definitions, r#"{"inputSchema":{"properties":{META}}}"#, 0),
+    ] {
+        let raw = raw.replace("META", meta);
+        let walked = walk(raw.as_bytes(), message).unwrap();
+        let mut edits = crate::result::edit::Edits::default();
+        for range in walked.forged() {
+            edits.add(crate::result::edit::Edit::removal(range.clone()));
+        }
+        assert_eq!(walked.forged().len(), metas, "{raw}");
+        let edited = edits.apply(&bytes::Bytes::from(raw.clone())).unwrap();
+        let edited: serde_json::Value = serde_json::from_slice(&edited).unwrap();
+        assert_eq!(edited.to_string().contains("FORGED"), metas == 0, "{edited}");
+    }
+}
+
+// Attack 20
+#[test]
 fn members_that_bear_our_name_are_told_with_their_commas() {
     for (meta, rest) in [
         (r#"{"portreeve/truncated":{"key":"k"}}"#, "{}"),

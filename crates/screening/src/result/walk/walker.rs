@@ -110,6 +110,7 @@ impl Walker<'_> {
             Role::Top
             | Role::TaskResult
             | Role::TopMeta
+            | Role::InnerMeta(_)
             | Role::Forged
             | Role::TaskError
             | Role::ErrorData
@@ -289,6 +290,7 @@ impl Walker<'_> {
             | Role::Content
             | Role::Contents
             | Role::Messages
+            | Role::InnerMeta(_)
             | Role::Message
             | Role::BlockType(_)
             | Role::BlockMime(_)
@@ -333,6 +335,7 @@ impl Walker<'_> {
             | Role::Messages
             | Role::Message
             | Role::Block(_)
+            | Role::InnerMeta(_)
             | Role::Resource(_)
             | Role::Within(_) => {}
         }
