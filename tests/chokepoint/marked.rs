@@ -205,3 +205,39 @@ async fn a_fence_alone_is_told_at_debug_level_and_leaves_no_record() {
         assert!(!logs.contains("PAYLOAD"), "{level}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_does_not_say_that_it_is_text_is_fenced_all_the_same() {
+    let harbour = fencing(&[tool("work")]).await;
+    let agent = harbour.agent("ann").await;
+    for (content, texts) in [
+        (r#""bare""#, vec!["/content"]),
+        (
+            r#"["bare",{"type":"text","text":"bare"}]"#,
+            vec!["/content/0", "/content/1/text"],
+        ),
+        (r#"[{"text":"bare"}]"#, vec!["/content/0/text"]),
+        (r#"{"text":"bare"}"#, vec!["/content/text"]),
+        (r#"[{"type":7,"text":"bare"}]"#, vec!["/content/0/text"]),
+    ] {
+        harbour
+            .peer
+            .always("work", Turn::Result(format!(r#"{{"content":{content}}}"#)));
+        let result = agent.call("work", json!({})).await.result();
+        for place in texts {
+            let text = result.pointer(place).and_then(Value::as_str).unwrap();
+            assert_eq!(
+                undone(text, "peer/work").as_deref(),
+                Some("bare"),
+                "{content}: {result}"
+            );
+        }
+    }
+    let other = r#"{"content":[{"type":"video","text":"bare"}]}"#;
+    harbour.peer.always("work", Turn::Result(other.to_owned()));
+    let result = agent.call("work", json!({})).await.result();
+    assert_eq!(
+        result["content"][0]["text"], "bare",
+        "what says that it is something else"
+    );
+}

@@ -114,9 +114,12 @@ pub struct Block {
     pub span: Range<usize>,
     /// Whether it stands in a list of content blocks, so that another can stand behind it.
     pub in_list: bool,
+    /// Whether it says what it is.
+    named: bool,
 }
 
-/// What a block calls itself. Where it says several things, text counts most: somebody may read it.
+/// What a block calls itself. Where it says several things, text counts most: somebody may read it. So does one that
+/// says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockKind {
     /// `text`
@@ -129,7 +132,7 @@ pub enum BlockKind {
     Resource,
     /// `resource_link`
     ResourceLink,
-    /// Something else, nothing, or several things.
+    /// Something else, or several things.
     Unknown,
     /// An element of the `contents` of `resources/read`.
     Contents,

@@ -83,8 +83,8 @@ fn a_tool_result_is_told_part_by_part() {
             ("n", TEXT, block(4, Part::Other), NO),
             ("video", TEXT, block(5, Part::Protocol), NO),
             ("what", TEXT, block(5, Part::Text), NO),
-            ("no type", TEXT, block(6, Part::Text), NO),
-            ("bare", TEXT, Place::Free, YES),
+            ("no type", TEXT, block(6, Part::Text), YES),
+            ("bare", TEXT, block(7, Part::Text), YES),
             ("items", NAME, Place::Structured, NO),
             ("state", NAME, Place::Structured, NO),
             ("open", TEXT, Place::Structured, YES),
@@ -115,7 +115,9 @@ fn blocks_are_what_they_call_themselves() {
             BlockKind::Resource,
             BlockKind::ResourceLink,
             BlockKind::Unknown,
-            BlockKind::Unknown,
+            // What does not say what it is may be read as text.
+            BlockKind::Text,
+            BlockKind::Text,
         ]
     );
     let unscanned: Vec<_> = walked
@@ -136,6 +138,7 @@ fn blocks_are_what_they_call_themselves() {
         RESULT.get(walked.blocks()[6].span.clone()).unwrap(),
         r#"{"text":"no type"}"#
     );
+    assert_eq!(RESULT.get(walked.blocks()[7].span.clone()).unwrap(), r#""bare""#);
     assert!(walked.blocks().iter().all(|block| block.in_list));
 }
 

@@ -104,8 +104,8 @@ impl Walker<'_> {
         self.scanner.enter(self.open.len())?;
         let behind = self.scanner.position();
         let role = match next.role {
-            Role::Content => self.open_block(behind - 1, BlockKind::Unknown),
-            Role::Contents => self.open_block(behind - 1, BlockKind::Contents),
+            Role::Content => Role::Block(self.open_block(behind - 1, BlockKind::Unknown)),
+            Role::Contents => Role::Block(self.open_block(behind - 1, BlockKind::Contents)),
             Role::ErrorData if feigns(self.raw.get(behind - 1..).unwrap_or_default()) => Role::Feigned,
             Role::Top
             | Role::TaskResult
@@ -249,7 +249,7 @@ impl Walker<'_> {
         Ok(next)
     }
 
-    fn open_block(&mut self, start: usize, kind: BlockKind) -> Role {
+    fn open_block(&mut self, start: usize, kind: BlockKind) -> u32 {
         let in_list = self
             .open
             .last()
@@ -260,8 +260,9 @@ impl Walker<'_> {
             mime: Mime::Missing,
             span: start..start,
             in_list,
+            named: false,
         });
-        Role::Block(number)
+        number
     }
 
     /// The scanner stands behind the end of a container.
@@ -269,7 +270,10 @@ impl Walker<'_> {
         let has_members = matches!(frame.shape, Shape::Object(Members { stays: true, .. }));
         let end = self.scanner.position();
         match frame.role {
-            Role::Block(number) => self.block(number, |block| block.span.end = end),
+            Role::Block(number) => self.block(number, |block| {
+                block.span.end = end;
+                block.settle();
+            }),
             Role::Top | Role::TaskResult if self.says_what_was_cut(frame.role) => {
                 if let Some(top) = &mut self.walked.top {
                     top.has_members = has_members;
@@ -283,6 +287,7 @@ impl Walker<'_> {
             Role::Top
             | Role::TaskResult
             | Role::TopMeta
+            | Role::InnerMeta(_)
             | Role::TaskError
             | Role::ErrorData
             | Role::Feigned
@@ -290,7 +295,6 @@ impl Walker<'_> {
             | Role::Content
             | Role::Contents
             | Role::Messages
-            | Role::InnerMeta(_)
             | Role::Message
             | Role::BlockType(_)
             | Role::BlockMime(_)
@@ -305,9 +309,11 @@ impl Walker<'_> {
         }
     }
 
-    fn string(&mut self, next: Next, span: Span) {
+    fn string(&mut self, mut next: Next, span: Span) {
         let text = self.raw.get(span.clone()).unwrap_or_default();
         match next.role {
+            Role::Content => next.role = self.bare_text(&span, BlockKind::Text),
+            Role::Contents => next.role = self.bare_text(&span, BlockKind::Contents),
             Role::BlockType(number) => {
                 let told = kind(text);
                 self.block(number, |block| block.say(told));
@@ -326,22 +332,33 @@ impl Walker<'_> {
             Role::Top
             | Role::TaskResult
             | Role::TopMeta
+            | Role::InnerMeta(_)
             | Role::Forged
             | Role::TaskError
             | Role::ErrorData
             | Role::Feigned
-            | Role::Content
-            | Role::Contents
             | Role::Messages
             | Role::Message
             | Role::Block(_)
-            | Role::InnerMeta(_)
             | Role::Resource(_)
             | Role::Within(_) => {}
         }
         if !span.is_empty() {
             self.tell(next, Kind::Text, span);
         }
+    }
+
+    /// A string where a block should stand is the text of one: that is how somebody will read it.
+    fn bare_text(&mut self, span: &Span, kind: BlockKind) -> Role {
+        let number = self.open_block(span.start - 1, kind);
+        self.block(number, |block| {
+            block.span.end = span.end + 1;
+            block.named = true;
+        });
+        Role::Within(Place::Block {
+            block: number,
+            part: Part::Text,
+        })
     }
 
     fn tell(&mut self, next: Next, kind: Kind, span: Span) {
@@ -368,8 +385,16 @@ impl Walker<'_> {
 }
 
 impl Block {
+    /// A block that does not say what it is counts as text: somebody may read it so.
+    fn settle(&mut self) {
+        if !self.named && self.kind == BlockKind::Unknown {
+            self.kind = BlockKind::Text;
+        }
+    }
+
     /// The block names its type. Several that differ make it unknown, unless one of them is text.
     fn say(&mut self, told: BlockKind) {
+        self.named = true;
         self.kind = match (self.kind, told) {
             (BlockKind::Contents, _) => BlockKind::Contents,
             (BlockKind::Text, _) | (_, BlockKind::Text) => BlockKind::Text,
