@@ -90,3 +90,69 @@ async fn a_secret_that_came_by_any_way_is_in_no_file_and_no_log_at_any_level() {
         hold_nothing(&home.path(""), &words);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_excused_for_a_tool_is_excused_for_nothing_else_of_that_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let pack = directory.path().join("pack.toml");
+    std::fs::write(
+        &pack,
+        "[[allow]]\nrule = \"github-personal-token\"\nserver = \"peer\"\ntool = \"work\"\n",
+    )
+    .unwrap();
+    let set = |setup: Setup| {
+        setup
+            .set("output_sanitisation.response_action", "redact")
+            .set("detection.packs", [&pack])
+            .set("detection.arguments", "block")
+    };
+    let harbour = harbour(Speaks::Legacy, &[tool("work"), tool("other")], set).await;
+    harbour.peer.list("prompts", &[json!({"name": "work"})]);
+    harbour
+        .peer
+        .list("resources", &[json!({"uri": "work", "name": "work"})]);
+    harbour.peer.always("other", Turn::Result(texts(&[TOKEN])));
+    harbour.peer.on("work", |seen| {
+        let content = json!({"type": "text", "text": TOKEN});
+        let result = match seen.method().as_str() {
+            "prompts/get" => json!({"messages": [{"role": "user", "content": content}]}),
+            "resources/read" => json!({"contents": [{"uri": "work", "text": TOKEN}]}),
+            _ => json!({"content": [content]}),
+        };
+        Turn::Result(result.to_string())
+    });
+    let completion = json!({"completion": {"values": [TOKEN]}});
+    harbour
+        .peer
+        .always("completion/complete", Turn::Result(completion.to_string()));
+    let agent = harbour.agent("ann").await;
+    let excused = agent.call("work", json!({})).await;
+    assert!(
+        excused.text().contains(TOKEN),
+        "the operator says so: {}",
+        excused.text()
+    );
+    let argument = json!({"name": "a", "value": "x"});
+    for (method, params) in [
+        ("tools/call", json!({"name": "other", "arguments": {}})),
+        ("prompts/get", json!({"name": "work"})),
+        ("resources/read", json!({"uri": "work"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "work"}, "argument": argument}),
+        ),
+    ] {
+        let answer = agent.request(method, params).await;
+        assert!(!answer.text().contains(TOKEN), "{method}: {}", answer.text());
+        assert!(answer.text().contains("REDACTED"), "{method}: {}", answer.text());
+    }
+    // What leaves is excused the same way.
+    let secret = json!({"name": "work", "arguments": {"a": TOKEN}});
+    let refused = agent.request("prompts/get", secret).await;
+    assert_eq!(
+        refused.reason_codes(),
+        ["DENY_SECRET_IN_ARGUMENTS"],
+        "{}",
+        refused.text()
+    );
+}

@@ -22,7 +22,7 @@ impl Case<'_> {
         };
         let excuse = Excuse {
             server: facts.server_id.as_deref().unwrap_or_default(),
-            tool: facts.tool_name.as_deref().unwrap_or_default(),
+            tool: self.tool_called(facts),
         };
         let found = secrets(raw.unwrap_or(b"{}"), detector, &excuse);
         if found.is_empty() {
@@ -36,6 +36,15 @@ impl Case<'_> {
             Act::Blocked => Err(self.holds_secrets(&found, facts)),
             Act::Warning | Act::Redacted | Act::Stripped => Ok(()),
         }
+    }
+
+    /// The tool that is called; a prompt or a resource of the same name is none.
+    fn tool_called<'f>(&self, facts: &'f MessageFacts) -> &'f str {
+        let called = facts
+            .tool_name
+            .as_deref()
+            .filter(|_| self.asked.method == mcp::Method::ToolsCall);
+        called.unwrap_or_default()
     }
 
     fn about_arguments(&self, found: &[FindingNote], facts: &MessageFacts, act: Act) -> ScreeningDecision {

@@ -9,7 +9,7 @@ use super::decision::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;
-use super::walk::{Kind, Literal, Scanned, Walked, pointers};
+use super::walk::{Kind, Literal, Message, Scanned, Walked, pointers};
 use crate::detect::{Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
 
 /// A message to look through.
@@ -77,13 +77,21 @@ impl Secrets<'_> {
         let pieces: Vec<Piece<'_>> = some.iter().zip(names).filter_map(piece).collect();
         let excuse = Excuse {
             server: self.run.origin.server,
-            tool: self.run.origin.name,
+            tool: self.tool(),
         };
         let by_literal = |(piece, range): &(usize, Range<usize>)| Some((some.get(*piece)?.0, range.clone()));
         found.extend(detector.find(&pieces, &excuse).into_iter().map(|finding| {
             let parts = finding.parts.iter().filter_map(by_literal).collect();
             Found { finding, parts }
         }));
+    }
+
+    /// The tool that sent this. A prompt or a resource of the same name is none, nor is what a server says beside.
+    fn tool(&self) -> &str {
+        match self.run.origin.message {
+            Message::ToolResult | Message::TaskState => self.run.origin.name,
+            Message::ResourceRead | Message::PromptGet | Message::Other | Message::Error | Message::Definitions => "",
+        }
     }
 
     /// Literals that are looked through: texts of blocks first, one behind the other, so that they can be joined.
