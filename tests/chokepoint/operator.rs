@@ -92,6 +92,40 @@ async fn a_secret_that_came_by_any_way_is_in_no_file_and_no_log_at_any_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_calls_its_own_methods_is_nowhere_repeated() {
+    // R091
+    // Attack 25
+    let set = |setup: Setup| contained(setup).variable("PORTREEVE_LOG", "trace");
+    let harbour = harbour(Speaks::Legacy, &[tool("work")], set).await;
+    let tell = |method: &str, params: &str| {
+        let id = if method.starts_with("notifications/") {
+            ""
+        } else {
+            r#""id":7,"#
+        };
+        Beat::Tell(format!(
+            r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{params}}}"#
+        ))
+    };
+    harbour.peer.always(
+        "work",
+        Turn::Stream(vec![
+            tell(&format!("notifications/{TOKEN}"), &format!(r#"{{"{KEY_ID}":1}}"#)),
+            tell(&format!("evil/{TOKEN}"), "{}"),
+            tell(&format!("other/{TOKEN}"), &format!(r#"{{"{KEY_ID}":1}}"#)),
+            Beat::result(&crate::support::peer::ran("work")),
+        ]),
+    );
+    let answer = harbour.able("ann").await.call("work", json!({})).await;
+    assert!(answer.result()["content"].is_array(), "{}", answer.text());
+    let refused = crate::support::records::list(&harbour.gateway.home, &["--status", "denied"]);
+    let methods: Vec<_> = refused.iter().map(|record| record["mcp"]["method"].clone()).collect();
+    assert_eq!(methods, ["unknown", "unknown"]);
+    let home = harbour.gateway.stop().await;
+    hold_nothing(&home.path(""), &[TOKEN, KEY_ID]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_excused_for_a_tool_is_excused_for_nothing_else_of_that_name() {
     let directory = tempfile::tempdir().unwrap();
     let pack = directory.path().join("pack.toml");

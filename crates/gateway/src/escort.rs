@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use mcp::method::of_server;
 use mcp::splice::Splice;
 use mcp::translate::LogLevel;
 use screening::result::ScreenedResult;
@@ -118,6 +119,7 @@ impl Companion for Escort<'_> {
 impl Escort<'_> {
     async fn pass_on(&self, told: RawNotification) {
         let method = told.method().to_owned();
+        let named = of_server(&method);
         if let Some(kind) = changed_list(&method) {
             self.gateway.list_changed(self.server, kind);
             return;
@@ -147,7 +149,7 @@ impl Escort<'_> {
             self.troubles.add();
         }
         let Ok(params) = screened else {
-            tracing::warn!(server = %self.server, method, "a notification was withheld");
+            tracing::warn!(server = %self.server, method = named, "a notification was withheld");
             return;
         };
         match method.as_str() {

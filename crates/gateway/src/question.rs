@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Outcome, Status, Verdict};
 use mcp::capabilities::Capabilities;
+use mcp::method::of_server;
 use mcp::{Content, compose};
 use policy::{CallFacts, Decision, Grounds, Permit, Target};
 use screening::result::walk::Message;
@@ -119,7 +120,7 @@ impl Gateway {
                 let ending = Ending::Refused {
                     who: asked.who.clone(),
                     message: MessageFacts {
-                        method,
+                        method: of_server(&method).to_owned(),
                         server_id: Some(server.to_string()),
                         era: Some(asked.client.era()),
                         ..MessageFacts::default()
@@ -162,7 +163,7 @@ impl Gateway {
     ) -> Result<Allowed, Content> {
         let raw = params.as_ref().map(|params| params.bytes().as_ref());
         let facts = MessageFacts {
-            method: method.clone(),
+            method: of_server(&method).to_owned(),
             server_id: Some(server.to_string()),
             era: Some(asked.client.era()),
             session: asked.session().map(|session| session.digest),

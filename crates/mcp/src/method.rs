@@ -91,6 +91,33 @@ impl Method {
     }
 }
 
+/// A method that a server named, fit for records and logs: one of those servers may use, or a fixed word. What else
+/// stands there is theirs to choose, and may be a secret.
+#[must_use]
+pub fn of_server(method: &str) -> &'static str {
+    const KNOWN: [&str; 17] = [
+        "elicitation/create",
+        "notifications/cancelled",
+        "notifications/elicitation/complete",
+        "notifications/message",
+        "notifications/progress",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",
+        "notifications/tasks",
+        "notifications/tasks/status",
+        "notifications/tools/list_changed",
+        "ping",
+        "roots/list",
+        "sampling/createMessage",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/result",
+    ];
+    let known = KNOWN.into_iter().find(|known| *known == method);
+    known.unwrap_or("unknown")
+}
+
 /// A name that came from outside, fit for a record: at most 128 bytes, no control characters.
 #[must_use]
 pub fn recordable(name: &str) -> String {
@@ -126,6 +153,13 @@ mod tests {
         assert_eq!(recordable("a\u{1b}[31m\nb"), "a[31mb");
         assert_eq!(recordable(&"é".repeat(100)).len(), 128);
         assert_eq!(Method::parse("x\0y"), Method::Other("xy".to_owned()));
+    }
+
+    #[test]
+    fn what_servers_call_their_own_methods_is_not_repeated() {
+        assert_eq!(of_server("sampling/createMessage"), "sampling/createMessage");
+        assert_eq!(of_server("evil/hunter2"), "unknown");
+        assert_eq!(of_server("roots/list "), "unknown");
     }
 
     #[test]
