@@ -144,13 +144,14 @@ impl Gateway {
             Walked::Acknowledged => Answer::acknowledged(),
             Walked::Ended(ended) if bodiless => {
                 let (ending, reply) = (ended.ending, ended.reply.without_body());
-                self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json).await
+                self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json, 0)
+                    .await
             }
             Walked::Ended(ended) if outlet.is_stream() => {
-                let answer = self.conclude(&arrival, *ended, AnswerForm::Json).await;
+                let answer = self.conclude(&arrival, *ended, AnswerForm::Json, outlet.said()).await;
                 answer.into_last_event(outlet).await
             }
-            Walked::Ended(ended) => self.conclude(&arrival, *ended, form).await,
+            Walked::Ended(ended) => self.conclude(&arrival, *ended, form, 0).await,
             Walked::Batch(members) => Box::pin(self.conclude_batch(members, form)).await,
         }
     }
@@ -328,17 +329,18 @@ impl Gateway {
     async fn conclude_batch(&self, members: Vec<(Arrival, Ended)>, form: AnswerForm) -> Answer {
         let mut answers = Vec::with_capacity(members.len());
         for (arrival, ended) in members {
-            answers.push(self.conclude(&arrival, ended, AnswerForm::Json).await);
+            answers.push(self.conclude(&arrival, ended, AnswerForm::Json, 0).await);
         }
         Answer::batch(answers, form)
     }
 
-    /// Writes the record, then lets the answer go.
-    async fn conclude(&self, arrival: &Arrival, ended: Ended, form: AnswerForm) -> Answer {
+    /// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.
+    async fn conclude(&self, arrival: &Arrival, ended: Ended, form: AnswerForm, said: u64) -> Answer {
         let reply = ended.reply.in_form(form);
         let body = reply.body(arrival.receipt_id);
         let (id, status) = (reply.request_id().cloned(), reply.http_status());
-        match self.ledger.append(arrival, ended.ending, body.remaining() as u64).await {
+        let size = said + body.remaining() as u64;
+        match self.ledger.append(arrival, ended.ending, size).await {
             Ok(receipt) => release_composed(reply, body, arrival.receipt_id, receipt),
             Err(down) => {
                 tracing::error!(

@@ -2,6 +2,7 @@
 //! there is something to say: a plain answer stays plain, anything before it makes it a stream.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -160,6 +161,8 @@ pub(crate) struct Outlet {
     lane: OnceLock<Option<Lane>>,
     body: Mutex<Handover>,
     gone: Arc<Notify>,
+    /// Bytes of what was said before the answer.
+    said: AtomicU64,
 }
 
 /// The stream on its way to the connection, and whom to wake for it: whoever begins it may be another task.
@@ -184,6 +187,7 @@ impl Outlet {
             lane: OnceLock::new(),
             body: Mutex::default(),
             gone: Arc::new(Notify::new()),
+            said: AtomicU64::new(0),
         })
     }
 
@@ -194,6 +198,7 @@ impl Outlet {
             lane: OnceLock::from(Some(Lane::Track(track))),
             body: Mutex::default(),
             gone: Arc::new(Notify::new()),
+            said: AtomicU64::new(0),
         })
     }
 
@@ -246,8 +251,14 @@ impl Outlet {
     /// Says something, beginning the stream if need be. Waits for a slow client.
     pub(crate) async fn say(&self, session: Option<&Arc<Session>>, passing: &Passing) {
         if let Some(lane) = self.open(session).await {
+            self.said.fetch_add(passing.message().len() as u64, Ordering::Relaxed);
             lane.send(passing.message()).await;
         }
+    }
+
+    /// How many bytes were said before the answer, without the framing of events.
+    pub(crate) fn said(&self) -> u64 {
+        self.said.load(Ordering::Relaxed)
     }
 
     /// The client hung up.
