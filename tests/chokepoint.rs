@@ -3,6 +3,7 @@
 mod asides;
 mod attacks;
 mod cached;
+mod clamour;
 mod combined;
 mod disguised;
 mod enumerated;

@@ -19,7 +19,7 @@ use crate::asked::Ended;
 use crate::case::{Case, Decided};
 use crate::client::Client;
 use crate::dialogue::{Binding, Round, unusable};
-use crate::escort::{Asking, Escort, Troubles};
+use crate::escort::{Asking, Escort};
 use crate::introduce::Offers;
 use crate::reply::Prepared;
 use crate::session::OpenCall;
@@ -222,13 +222,16 @@ impl Case<'_> {
             token: request.params().meta("progressToken"),
             our_token: flight.id(),
             asking: Asking::default(),
-            troubles: Troubles::default(),
             tool: journey.facts.tool_name.as_deref(),
         };
         let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
         tokio::select! {
             biased;
             dispatched = flight.fly(&escort) => dispatched,
+            () = escort.asking.worn_out() => {
+                self.gateway.record_clamour(self.asked, journey.server.id()).await;
+                Err(Failure::Clamour)
+            }
             () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),
         }
     }

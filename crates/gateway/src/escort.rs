@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use ledger::{Event, ScreeningDecision};
+use mcp::Content;
 use mcp::method::of_server;
 use mcp::splice::Splice;
 use mcp::translate::LogLevel;
-use screening::result::ScreenedResult;
 use screening::result::walk::Message;
+use screening::result::{Act, ScreenedResult};
+use tokio::sync::Notify;
 use upstream::{Aside, Companion, ListKind, OpenCase, Question, RawNotification, Waiting};
 use vocabulary::ServerId;
 
@@ -18,6 +21,7 @@ use crate::asked::Asked;
 use crate::chokepoint::{beside_a_call, of_tool};
 use crate::client::Client;
 use crate::outlet::Passing;
+use crate::question::Allowed;
 
 /// See the module.
 pub(crate) struct Escort<'a> {
@@ -29,7 +33,6 @@ pub(crate) struct Escort<'a> {
     /// The token that the server was given.
     pub(crate) our_token: u64,
     pub(crate) asking: Asking,
-    pub(crate) troubles: Troubles,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
 }
@@ -41,15 +44,17 @@ pub(crate) struct Asking(Arc<Questions>);
 #[derive(Default)]
 struct Questions {
     open: AtomicUsize,
+    asked: AtomicUsize,
+    troubles: AtomicUsize,
+    worn_out: Notify,
     last: Mutex<Option<Instant>>,
 }
 
-/// How many notifications of one call needed a decision. After [`MOST_TROUBLES`] none is heard any more, so that no
-/// server can fill the log.
-#[derive(Clone, Default)]
-pub(crate) struct Troubles(Arc<AtomicUsize>);
-
-const MOST_TROUBLES: usize = 100;
+/// What a server may say beside the answer of one call, or to one subscription, that has to be changed, withheld or
+/// refused, each with a record; then the call or the subscription ends, so that no server can fill the log.
+pub(crate) const MOST_TROUBLES: usize = 100;
+/// Questions of one call that leave their records and nothing else; what comes after them is trouble.
+const MOST_ASKED: usize = 1_000;
 /// Questions of one call that may be open at a time.
 const MOST_QUESTIONS: usize = 16;
 
@@ -69,21 +74,43 @@ impl Asking {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Too much had to be decided about; nothing more is heard.
+    pub(crate) fn is_tired(&self) -> bool {
+        self.0.troubles.load(Ordering::SeqCst) > MOST_TROUBLES
+    }
+
+    /// Completes when that is so.
+    pub(crate) async fn worn_out(&self) {
+        loop {
+            let told = self.0.worn_out.notified();
+            if self.is_tired() {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    fn trouble(&self) {
+        if self.0.troubles.fetch_add(1, Ordering::SeqCst) + 1 > MOST_TROUBLES {
+            self.0.worn_out.notify_waiters();
+        }
+    }
+
+    /// Counts a question: one that was refused or changed, and one too many.
+    pub(crate) fn note_question(&self, allowed: Result<Allowed, Content>) -> Result<Allowed, Content> {
+        let clean = allowed.as_ref().is_ok_and(|allowed| allowed.is_as_it_came());
+        let before = self.0.asked.fetch_add(1, Ordering::SeqCst);
+        if !clean || before >= MOST_ASKED || self.0.open.load(Ordering::SeqCst) >= MOST_QUESTIONS {
+            self.trouble();
+        }
+        allowed
+    }
+
     pub(crate) fn last(&self) -> Option<Instant> {
         if self.0.open.load(Ordering::SeqCst) > 0 {
             return Some(Instant::now());
         }
         *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-impl Troubles {
-    fn are_too_many(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= MOST_TROUBLES
-    }
-
-    fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -116,6 +143,37 @@ impl Companion for Escort<'_> {
     }
 }
 
+impl Gateway {
+    /// Puts on record, once, why a call or a subscription ends.
+    pub(crate) async fn record_clamour(&self, asked: &Asked, server: &ServerId) {
+        let message = format!(
+            "ended: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
+        );
+        let decision = ScreeningDecision {
+            receipt_id: Some(asked.arrival.receipt_id),
+            principal: Some(asked.who.sub.to_string()),
+            session: asked.session().map(|session| session.digest),
+            server_id: server.to_string(),
+            tool_name: None,
+            status: Act::Blocked.as_str(),
+            stage: "guard",
+            mode: "always",
+            guard: Some("messages"),
+            path: None,
+            keyword: None,
+            schema_hash: None,
+            findings: Vec::new(),
+            stripped: Vec::new(),
+            message,
+        };
+        tracing::warn!(%server, "too much of what a server says beside its answers cannot be passed on as it came");
+        if let Err(down) = self.ledger.append_event(Event::Screening(Box::new(decision))).await {
+            let error = &down as &dyn std::error::Error;
+            tracing::error!(error, "the end of a call cannot be recorded");
+        }
+    }
+}
+
 impl Escort<'_> {
     async fn pass_on(&self, told: RawNotification) {
         let method = told.method().to_owned();
@@ -124,7 +182,7 @@ impl Escort<'_> {
             self.gateway.list_changed(self.server, kind);
             return;
         }
-        if self.troubles.are_too_many() {
+        if self.asking.is_tired() {
             return;
         }
         let town = self.gateway.town();
@@ -146,7 +204,7 @@ impl Escort<'_> {
             }
         };
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
-            self.troubles.add();
+            self.asking.trouble();
         }
         let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method = named, "a notification was withheld");

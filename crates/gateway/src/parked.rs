@@ -20,7 +20,7 @@ use crate::asked::{Asked, Ended};
 use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
-use crate::escort::{Asking, Escort, Troubles};
+use crate::escort::{Asking, Escort};
 use crate::question::Allowed;
 use crate::reply::Prepared;
 use crate::session::Owner;
@@ -101,11 +101,20 @@ impl Case<'_> {
             server: journey.server.id().clone(),
             our_token: flight.id(),
             asking: asking.clone(),
-            troubles: Troubles::default(),
             tool: journey.facts.tool_name.clone(),
             tell,
         };
-        let work = tokio::spawn(async move { flight.fly(&companion).await });
+        let work = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                landed = flight.fly(&companion) => landed,
+                () = companion.asking.worn_out() => {
+                    let (asked, _) = lock(&companion.current).clone();
+                    companion.gateway.record_clamour(&asked, &companion.server).await;
+                    Err(Failure::Clamour)
+                }
+            }
+        });
         let parked = Parked {
             work,
             news,
@@ -221,7 +230,6 @@ struct Attendant {
     server: vocabulary::ServerId,
     our_token: u64,
     asking: Asking,
-    troubles: Troubles,
     tool: Option<String>,
     tell: mpsc::Sender<Posed>,
 }
@@ -239,7 +247,6 @@ impl Companion for Attendant {
                         token: token.as_deref(),
                         our_token: self.our_token,
                         asking: self.asking.clone(),
-                        troubles: self.troubles.clone(),
                         tool: None,
                     };
                     return escort.hear(aside).await;
@@ -247,8 +254,11 @@ impl Companion for Attendant {
                 Aside::Question(question) => question,
             };
             let (method, params, reply) = question.split();
+            if self.asking.is_tired() {
+                return;
+            }
             let allowed = self.gateway.allow_question(&asked, &self.server, (method, params));
-            match allowed.await {
+            match self.asking.note_question(allowed.await) {
                 Ok(allowed) if self.asking.begin().is_some() => {
                     if !self.gateway.record_question(&asked, &allowed, None).await {
                         self.asking.end();

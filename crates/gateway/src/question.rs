@@ -35,6 +35,13 @@ pub(crate) struct Allowed {
     _permit: Permit,
 }
 
+impl Allowed {
+    /// Whether nothing had to be changed about it.
+    pub(crate) fn is_as_it_came(&self) -> bool {
+        self.params.as_ref().is_none_or(|params| params.acts().is_empty())
+    }
+}
+
 /// Why a question is not put.
 pub(crate) struct Unasked {
     code: i32,
@@ -47,8 +54,11 @@ impl Gateway {
     /// Puts a question to the client of a session, without holding up its call.
     pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: Question) {
         let (method, params, reply) = question.split();
+        if escort.asking.is_tired() {
+            return;
+        }
         let allowed = self.allow_question(escort.asked, escort.server, (method, params)).await;
-        let allowed = match allowed {
+        let allowed = match escort.asking.note_question(allowed) {
             Ok(allowed) => allowed,
             Err(refused) => return reply.send(&refused).await,
         };

@@ -15,7 +15,7 @@ use vocabulary::{Digest, ServerId};
 use crate::answer::{Gateway, Letter};
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
-use crate::escort::{Asking, Escort, Troubles, changed_list};
+use crate::escort::{Asking, Escort, changed_list};
 use crate::introduce::{Offers, usable};
 use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
 use crate::reply::Prepared;
@@ -239,6 +239,8 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
     };
     let guest = standing.client.guest(&standing.who);
     let mut ready = Some(ready);
+    // One for all the times that the stream breaks.
+    let asking = Asking::default();
     while gateway.sessions.is_open(&session) {
         let escort = Escort {
             gateway: &gateway,
@@ -246,8 +248,7 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
             server: server.id(),
             token: None,
             our_token: 0,
-            asking: Asking::default(),
-            troubles: Troubles::default(),
+            asking: asking.clone(),
             tool: None,
         };
         let tell = || {
@@ -262,6 +263,7 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
         let listened = tokio::select! {
             listened = upstream::listen(&server, &guest, &topics, &escort, tell) => listened,
             () = session.ended() => return,
+            () = asking.worn_out() => return gateway.record_clamour(&standing, server.id()).await,
         };
         if matches!(listened, Err(Failure::Status(_) | Failure::Refused(_))) {
             // There is no such stream.

@@ -22,6 +22,7 @@ use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
 use crate::chokepoint::beside_a_call;
+use crate::escort::MOST_TROUBLES;
 use crate::introduce::Offers;
 use crate::outlet::{BACKLOG, EventBody, Passing};
 use crate::reply::Prepared;
@@ -196,6 +197,13 @@ async fn relay_updates(
 /// What a server tells of a resource.
 type Update = (ServerId, upstream::RawNotification);
 
+/// Whether an update had to be changed or withheld.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Plainly,
+    Troublesome,
+}
+
 struct UpdateEar(ServerId, mpsc::Sender<Update>);
 
 impl Companion for UpdateEar {
@@ -257,13 +265,21 @@ impl Subscription {
         mut updates: mpsc::Receiver<Update>,
     ) {
         let mut seen = gateway.tools_seen(&self.asked.who, self.asked.route.server());
+        let mut troubles = 0;
         // The credential is to be shown again now and then.
         let mut too_long = std::pin::pin!(tokio::time::sleep(LONGEST_SUBSCRIPTION));
         loop {
             tokio::select! {
                 () = self.sender.closed() => return,
                 () = &mut too_long => return self.end().await,
-                Some(update) = updates.recv() => self.update(&gateway, update).await,
+                Some(update) = updates.recv() => {
+                    let server = update.0.clone();
+                    troubles += usize::from(self.update(&gateway, update).await == Told::Troublesome);
+                    if troubles > MOST_TROUBLES {
+                        gateway.record_clamour(&self.asked, &server).await;
+                        return self.end().await;
+                    }
+                }
                 ring = bell.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
                     Heard::Change(kind) if self.wants(kind) => self.change(kind).await,
                     Heard::Change(_) | Heard::Nothing => {}
@@ -289,21 +305,23 @@ impl Subscription {
         self.say(&Passing::own(notification_of(kind), Some(&params))).await;
     }
 
-    async fn update(&self, gateway: &Gateway, (server, raw): Update) {
+    async fn update(&self, gateway: &Gateway, (server, raw): Update) -> Told {
         let origin = beside_a_call(&server, None, Message::Other);
         let Ok(params) = gateway.screen(raw.into_params(), &origin, &self.asked).await else {
-            return;
+            return Told::Troublesome;
         };
         let uri = mcp::server::text_member(params.bytes(), "uri");
-        if !uri.is_some_and(|uri| self.topics.uris.contains(&uri)) {
-            return;
+        let wanted = uri.is_some_and(|uri| self.topics.uris.contains(&uri));
+        if let Some(mut splice) = Splice::new(params.bytes()).ok().filter(|_| wanted) {
+            splice.meta_replace_or_insert(SUBSCRIPTION_ID, self.id.as_slice());
+            let passing = Passing::adapted("notifications/resources/updated", &params, &splice.finish());
+            self.say(&passing).await;
         }
-        let Ok(mut splice) = Splice::new(params.bytes()) else {
-            return;
-        };
-        splice.meta_replace_or_insert(SUBSCRIPTION_ID, self.id.as_slice());
-        let passing = Passing::adapted("notifications/resources/updated", &params, &splice.finish());
-        self.say(&passing).await;
+        if params.acts().is_empty() {
+            Told::Plainly
+        } else {
+            Told::Troublesome
+        }
     }
 
     async fn end(&self) {

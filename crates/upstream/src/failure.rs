@@ -26,6 +26,9 @@ pub enum Failure {
     /// The caller no longer waits.
     #[error("the caller cancelled")]
     Cancelled,
+    /// Too much of what the server said beside its answer had to be changed, withheld or refused.
+    #[error("too much of what the server said beside its answer could not be passed on as it came")]
+    Clamour,
     /// A redirect, which is never followed.
     #[error("the server redirects, which is not followed")]
     Redirected,
@@ -92,6 +95,7 @@ impl Failure {
             | Self::Redirected
             | Self::TimedOut
             | Self::Cancelled
+            | Self::Clamour
             | Self::Status(_)
             | Self::TooLarge
             | Self::Nonsense(_)
@@ -111,6 +115,7 @@ impl Failure {
             Self::Unreachable(_)
             | Self::Broken(_)
             | Self::Redirected
+            | Self::Clamour
             | Self::Status(_)
             | Self::TooLarge
             | Self::Nonsense(_)
