@@ -167,3 +167,43 @@ async fn a_policy_can_ask_for_a_sandbox() {
         checked.stdout
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_complains_about_is_kept_without_secrets() {
+    let town = town(json!({"tools": {"complain": {"risk": "low"}}})).await;
+    let ann = agent(&town, "ann").await;
+    let token = concat!("gh", "p_R7kT2mQ9vX4bN8cL1wZ6yH3jF5dS0gAaPpEe");
+    let (head, tail) = token.split_at(17);
+    let (begin, end) = (
+        concat!("-----BEGIN ", "PRIVATE KEY-----\n"),
+        concat!("-----END ", "PRIVATE KEY-----\n"),
+    );
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+    let pieces = json!([
+        format!("cannot log in with {head}"),
+        format!("{tail} here\n"),
+        format!("\u{1b}[31m{head}\u{200b}{tail}\u{1b}[0m\n"),
+        begin,
+        format!("{body}\n{body}\n"),
+        format!("{end}the last line\n"),
+    ]);
+    ann.call("complain", json!({"pieces": pieces})).await;
+    let file = town.0.home.state().join("logs/diary.log");
+    let kept = || std::fs::read_to_string(&file).unwrap_or_default();
+    eventually("the complaints are kept", 30, async || kept().contains("the last line")).await;
+    let kept = kept();
+    assert!(
+        kept.contains("cannot log in with [REDACTED:api_token] here\n"),
+        "{kept}"
+    );
+    for gone in [head, tail, body, "\u{1b}", "\u{200b}"] {
+        assert!(!kept.contains(gone), "{gone:?} in {kept}");
+    }
+    for file in town.0.home.state_files() {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        for gone in [token, head, tail, body] {
+            let holds = bytes.windows(gone.len()).any(|window| window == gone.as_bytes());
+            assert!(!holds, "{gone:?} is in {}", file.display());
+        }
+    }
+}

@@ -9,3 +9,4 @@ pub mod arguments;
 pub mod definition;
 pub mod detect;
 pub mod result;
+pub mod utterance;

@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 import uuid
 
 ME = uuid.uuid4().hex
@@ -9,12 +10,19 @@ TOLD = []
 TOOLS = [
     {"name": "tell", "inputSchema": {"type": "object", "properties": {"what": {"type": "string"}}}},
     {"name": "end", "inputSchema": {"type": "object"}},
+    {"name": "complain", "inputSchema": {"type": "object", "properties": {"pieces": {"type": "array"}}}},
 ]
 
 
 def call(params):
     if params["name"] == "end":
         os._exit(3)
+    if params["name"] == "complain":
+        # In pieces, as processes write.
+        for piece in params["arguments"]["pieces"]:
+            sys.stderr.write(piece)
+            sys.stderr.flush()
+            time.sleep(0.1)
     TOLD.append(params["arguments"].get("what", ""))
     text = json.dumps({"me": ME, "told": TOLD, "where": os.getcwd()})
     return {"content": [{"type": "text", "text": text}]}

@@ -52,6 +52,8 @@ pub(super) struct Harbour {
     pub(super) launcher: Arc<Launcher>,
     pub(super) ledger: Ledger,
     pub(super) state: PathBuf,
+    /// The operator's own rules, where there are any.
+    pub(super) detector: Option<Arc<screening::detect::Detector>>,
 }
 
 impl Harbour {
@@ -74,7 +76,7 @@ impl Harbour {
         Ok(Berth::new(
             self.launcher.clone(),
             watch,
-            ComplaintBook::kept_in(book),
+            ComplaintBook::kept_in(book, self.detector.clone()),
             Box::new(drafts),
         ))
     }

@@ -195,6 +195,7 @@ fn harbour(launcher: Option<&Arc<Launcher>>, ledger: &Ledger, config: &Config) -
         launcher: launcher?.clone(),
         ledger: ledger.clone(),
         state: config.state.dir.clone(),
+        detector: config.output.sanitisation.action.detector().cloned(),
     })
 }
 

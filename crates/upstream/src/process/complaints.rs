@@ -1,10 +1,13 @@
-//! What a process writes to its standard error: kept in a file per server, bounded in size and in pace.
+//! What a process writes to its standard error: kept in a file per server, without secrets and terminal sequences,
+//! bounded in size and in pace.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use screening::detect::Detector;
+use screening::utterance::presentable;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use vocabulary::ServerId;
@@ -16,15 +19,18 @@ const PACE: usize = 256 << 10;
 const WINDOW: Duration = Duration::from_secs(10);
 const PIECE: usize = 16 << 10;
 
-/// The directory of these files; `None`: nothing is kept.
+/// The directory of these files, and the rules that secrets are found by.
 #[derive(Clone, Debug)]
-pub struct ComplaintBook(Option<PathBuf>);
+pub struct ComplaintBook {
+    dir: PathBuf,
+    detector: Option<Arc<Detector>>,
+}
 
 impl ComplaintBook {
-    /// Keeps files in `dir`, which must be there.
+    /// Keeps files in `dir`, which must be there. Without rules of the operator's, ours find the secrets.
     #[must_use]
-    pub fn kept_in(dir: PathBuf) -> Self {
-        Self(Some(dir))
+    pub fn kept_in(dir: PathBuf, detector: Option<Arc<Detector>>) -> Self {
+        Self { dir, detector }
     }
 }
 
@@ -34,6 +40,7 @@ pub(crate) struct Complaints(Arc<Shared>);
 
 struct Shared {
     file: Option<PathBuf>,
+    detector: Option<Arc<Detector>>,
     instance: String,
     pace: Mutex<Pace>,
 }
@@ -47,7 +54,8 @@ struct Pace {
 impl Complaints {
     pub(crate) fn new(book: &ComplaintBook, server: &ServerId, instance: &str) -> Self {
         Self(Arc::new(Shared {
-            file: book.0.as_ref().map(|dir| dir.join(format!("{server}.log"))),
+            file: Some(book.dir.join(format!("{server}.log"))),
+            detector: book.detector.clone(),
             instance: instance.to_owned(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
@@ -61,6 +69,7 @@ impl Complaints {
     pub(crate) fn unheard() -> Self {
         Self(Arc::new(Shared {
             file: None,
+            detector: None,
             instance: String::new(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
@@ -78,12 +87,21 @@ impl Complaints {
     /// Reads to the end, whatever comes: a full pipe must not stop the process.
     pub(crate) async fn drain(self, mut stderr: pipe::Receiver) {
         let mut piece = vec![0; PIECE];
-        while let Ok(read) = stderr.read(&mut piece).await {
-            let Some(said) = piece.get(..read).filter(|said| !said.is_empty()) else {
-                return;
+        let mut sentences = Sentences::default();
+        loop {
+            let read = stderr.read(&mut piece).await.unwrap_or(0);
+            let said = piece.get(..read).filter(|said| !said.is_empty());
+            let whole = match said {
+                Some(said) => sentences.hear(said),
+                None => sentences.rest(),
             };
-            let (complaints, said) = (self.clone(), said.to_vec());
-            let _ = tokio::task::spawn_blocking(move || complaints.write(&said)).await;
+            if !whole.is_empty() {
+                let complaints = self.clone();
+                let _ = tokio::task::spawn_blocking(move || complaints.write(&whole)).await;
+            }
+            if said.is_none() {
+                return;
+            }
         }
     }
 
@@ -106,16 +124,75 @@ impl Complaints {
             return;
         }
         pace.written += said.len();
-        plain(said, &self.0.instance, &mut text);
+        let said = String::from_utf8_lossy(said);
+        match presentable(&said, self.0.detector.as_ref()) {
+            Some(said) => plain(&said, &self.0.instance, &mut text),
+            None => plain("portreeve: something was not kept", &self.0.instance, &mut text),
+        }
         if let Err(error) = append(file, &text) {
             tracing::debug!(%error, "what a server complains about could not be kept");
         }
     }
 }
 
+/// What a process wrote, in pieces that can be judged: whole lines, and private keys whole.
+#[derive(Default)]
+struct Sentences {
+    unfinished: Vec<u8>,
+    /// The line that is being read is too long, and not kept.
+    skipping: bool,
+}
+
+/// No longer line is kept, and no longer key waited for.
+const LONGEST: usize = 64 << 10;
+
+impl Sentences {
+    /// What can be judged with this; the rest waits.
+    fn hear(&mut self, mut said: &[u8]) -> Vec<u8> {
+        if self.skipping {
+            let end = said.iter().position(|byte| *byte == b'\n');
+            said = end.and_then(|end| said.get(end + 1..)).unwrap_or_default();
+            self.skipping = end.is_none();
+        }
+        self.unfinished.extend_from_slice(said);
+        let lines = self
+            .unfinished
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        if self.unfinished.len() <= LONGEST {
+            let whole = self
+                .unfinished
+                .get(..lines)
+                .is_some_and(|lines| !breaks_off_in_a_key(lines));
+            let rest = self.unfinished.split_off(if whole { lines } else { 0 });
+            return std::mem::replace(&mut self.unfinished, rest);
+        }
+        self.skipping = lines < self.unfinished.len();
+        self.unfinished.truncate(lines);
+        if self.skipping {
+            self.unfinished
+                .extend_from_slice(b"portreeve: a line was too long and is not kept\n");
+        }
+        std::mem::take(&mut self.unfinished)
+    }
+
+    /// What is left when nothing more comes.
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unfinished)
+    }
+}
+
+/// Whether a private key begins here and does not end.
+fn breaks_off_in_a_key(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let last = text.rfind("PRIVATE KEY-----").and_then(|at| text.get(..at));
+    last.is_some_and(|before| before.rfind("-----BEGIN") > before.rfind("-----END"))
+}
+
 /// Text that a terminal can be shown, each line with the name of its process.
-fn plain(said: &[u8], instance: &str, out: &mut Vec<u8>) {
-    for line in String::from_utf8_lossy(said).lines() {
+fn plain(said: &str, instance: &str, out: &mut Vec<u8>) {
+    for line in said.lines() {
         let shown: String = line
             .chars()
             .map(|letter| {
@@ -152,16 +229,44 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("portreeve-complaints-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let server = ServerId::parse("noisy").unwrap();
-        let complaints = Complaints::new(&ComplaintBook::kept_in(dir.clone()), &server, "i1");
+        let complaints = Complaints::new(&ComplaintBook::kept_in(dir.clone(), None), &server, "i1");
         complaints.write(b"\x1b[31mred\x1b[0m\nsecond\n");
         let file = dir.join("noisy.log");
         let kept = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(kept, "i1 \u{b7}[31mred\u{b7}[0m\ni1 second\n");
+        assert_eq!(kept, "i1 red\ni1 second\n");
         for _ in 0..1000 {
             complaints.write(&[b'x'; 10_000]);
         }
+        assert!(!std::fs::read_to_string(&file).unwrap().contains('\u{1b}'));
         let size = std::fs::metadata(&file).unwrap().len();
         assert!(size < 2 * PACE as u64, "{size}");
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+    #[test]
+    fn a_secret_in_two_pieces_is_judged_as_one() {
+        let mut sentences = Sentences::default();
+        assert_eq!(sentences.hear(b"one\ntw"), b"one\n");
+        assert_eq!(sentences.hear(b"o"), b"");
+        assert_eq!(sentences.hear(b"\nthree\nfo"), b"two\nthree\n");
+        assert_eq!(sentences.rest(), b"fo");
+        let begin = concat!("-----BEGIN RSA ", "PRIVATE KEY-----\n");
+        let end = concat!("-----END RSA ", "PRIVATE KEY-----\n");
+        assert_eq!(sentences.hear(begin.as_bytes()), b"");
+        assert_eq!(sentences.hear(b"MIIE\n"), b"");
+        assert_eq!(sentences.hear(end.as_bytes()), format!("{begin}MIIE\n{end}").as_bytes());
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept_and_the_next_one_is() {
+        let mut sentences = Sentences::default();
+        let mut heard = sentences.hear(b"first\n");
+        for _ in 0..LONGEST / 100 + 2 {
+            heard.extend(sentences.hear(&[b'x'; 100]));
+        }
+        heard.extend(sentences.hear(b"xx\nnext\n"));
+        assert_eq!(
+            String::from_utf8_lossy(&heard),
+            "first\nportreeve: a line was too long and is not kept\nnext\n"
+        );
     }
 }

@@ -1,0 +1,85 @@
+//! What a server says in plain text and outside of the protocol, before it is kept where people read it: masked and
+//! stripped as a message of the protocol would be, whatever the operator's rules for messages are.
+
+use std::sync::{Arc, LazyLock};
+
+use vocabulary::json::span::decode_string;
+
+use crate::detect::Detector;
+use crate::result::strip::Classes;
+use crate::result::validate::{Declared, ValidationRules};
+use crate::result::walk::Message;
+use crate::result::{Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Standing, screen};
+
+/// Our own rules, for whoever has none.
+static EMBEDDED: LazyLock<Option<Arc<Detector>>> = LazyLock::new(|| Detector::embedded().ok().map(Arc::new));
+
+/// The text without secrets, terminal sequences and what nobody sees; `None` if that cannot be had.
+#[must_use]
+pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<String> {
+    let rules = Rules {
+        guards: Guards {
+            max_bytes: usize::MAX,
+            max_depth: 8,
+        },
+        validation: ValidationRules::default(),
+        sanitisation: Sanitisation {
+            spotlight: Spotlight::Nothing,
+            action: ResponseAction::Redact(detector.or(EMBEDDED.as_ref())?.clone()),
+            strip: Classes::ALL,
+            max_redactions: usize::MAX,
+        },
+        truncation: None,
+    };
+    let origin = Origin {
+        server: "",
+        name: "",
+        message: Message::Other,
+        standing: Standing::Untrusted,
+        declared: Declared::Nothing,
+    };
+    let raw = [OPEN, &literal(text), CLOSE].concat();
+    let screening = screen(Raw::Unread(raw.into()), &origin, &rules);
+    let receipts = vec![(); screening.decisions().len()];
+    let screened = screening.release(&receipts).ok()?;
+    let inside = screened.bytes().strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+    decode_string(inside).map(|text| text.into_owned())
+}
+
+const OPEN: &[u8] = br#"{"text":""#;
+const CLOSE: &[u8] = br#""}"#;
+
+fn literal(text: &str) -> Vec<u8> {
+    let mut literal = Vec::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => literal.extend([b'\\', letter as u8]),
+            '\0'..='\x1f' => literal.extend_from_slice(format!("\\u{:04x}", u32::from(letter)).as_bytes()),
+            _ => literal.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_what_nobody_sees_are_gone_and_the_rest_stays() {
+        let token = concat!("gh", "p_R7kT2mQ9vX4bN8cL1wZ6yH3jF5dS0gAaPpEe");
+        let (head, tail) = token.split_at(17);
+        let said = format!("a \"b\" \\d\n\tuse \u{1b}[31m{head}\u{200b}{tail}\u{1b}[0m now\né");
+        let shown = "a \"b\" \\d\n\tuse [REDACTED:api_token] now\né";
+        assert_eq!(presentable(&said, None).as_deref(), Some(shown));
+        assert_eq!(presentable("", None).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_private_key_is_masked_whole() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj".repeat(4);
+        let key = format!("-----BEGIN {0}-----\n{body}\n{body}\n-----END {0}-----", "PRIVATE KEY");
+        let shown = presentable(&format!("loaded {key}\nfine"), None).unwrap();
+        assert_eq!(shown, "loaded [REDACTED:private_key]\nfine");
+    }
+}
