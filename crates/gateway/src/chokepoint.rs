@@ -1,5 +1,7 @@
 //! Takes what a server sent through the chokepoint, and puts every decision about it on record before any of it leaves.
 
+use std::sync::Arc;
+
 use ledger::{Event, ScreeningDecision};
 use policy::{Target, ToolEntry};
 use screening::result::validate::Declared;
