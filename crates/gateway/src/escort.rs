@@ -100,7 +100,7 @@ impl Asking {
     pub(crate) fn note_question(&self, allowed: Result<Allowed, Content>) -> Result<Allowed, Content> {
         let clean = allowed.as_ref().is_ok_and(|allowed| allowed.is_as_it_came());
         let before = self.0.asked.fetch_add(1, Ordering::SeqCst);
-        if !clean || before >= MOST_ASKED || self.0.open.load(Ordering::SeqCst) >= MOST_QUESTIONS {
+        if !clean || before >= MOST_ASKED {
             self.trouble();
         }
         allowed
