@@ -75,7 +75,8 @@ pub(super) fn report(level: &str, findings: &[Fault], form: Form) -> anyhow::Res
     Ok(())
 }
 
-fn counted(count: usize, word: &str) -> String {
+/// A number and its noun.
+pub(super) fn counted(count: usize, word: &str) -> String {
     match count {
         0 => format!("no {word}s"),
         1 => format!("1 {word}"),

@@ -7,6 +7,7 @@ use screening::result::strip::{Class, Classes};
 use serde_json::json;
 
 use super::setting::{self, environment};
+use crate::command::check::counted;
 use crate::command::output;
 
 #[derive(clap::Args)]
@@ -101,13 +102,6 @@ pub(super) fn lock(directory: &Path, config: Option<&Path>) -> anyhow::Result<u8
     let agents = counted(harness.agents.len(), "agent");
     output::note(&format!("harness.lock binds {agents}"));
     Ok(exit::OK)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
-    }
 }
 
 impl Validate {
