@@ -55,10 +55,8 @@ fn endings(harbour: &Harbour) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_ends_when_too_much_beside_its_answer_has_to_be_decided_about() {
-    let secret = json!({"level": "error", "data": TOKEN});
     let sampling = json!({"messages": [{"role": "user", "content": {"type": "text", "text": TOKEN}}], "maxTokens": 1});
     for (case, method, params) in [
-        ("notifications that are masked", "notifications/message", &secret),
         ("questions that are masked", "sampling/createMessage", &sampling),
         ("questions that nobody may be asked", "evil/question", &json!({})),
     ] {
@@ -71,6 +69,22 @@ async fn a_call_ends_when_too_much_beside_its_answer_has_to_be_decided_about() {
         let of_call = |record: &&Value| record["mcp"]["method"] == "tools/call";
         assert_eq!(receipt.iter().filter(of_call).count(), 1, "{case}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_that_have_to_be_changed_are_heard_for_a_while_and_the_call_goes_on() {
+    let harbour = harbour(Speaks::Legacy, &[tool("work")], contained).await;
+    noisy(
+        &harbour,
+        "notifications/message",
+        &json!({"level": "error", "data": TOKEN}),
+    );
+    let (ann, before) = (harbour.able("ann").await, all(&harbour.gateway.home).len());
+    let answer = ann.call("work", json!({})).await;
+    assert!(answer.result()["content"].is_array(), "{}", answer.text());
+    assert_eq!(answer.messages().len(), 101 + 1);
+    assert!(all(&harbour.gateway.home).len() - before <= FEW);
+    assert_eq!(endings(&harbour).len(), 1, "one record says why the rest was not heard");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ use crate::asked::Ended;
 use crate::case::{Case, Decided};
 use crate::client::Client;
 use crate::dialogue::{Binding, Round, unusable};
-use crate::escort::{Asking, Escort};
+use crate::escort::{Asking, Consequence, Escort};
 use crate::introduce::Offers;
 use crate::reply::Prepared;
 use crate::session::OpenCall;
@@ -229,7 +229,7 @@ impl Case<'_> {
             biased;
             dispatched = flight.fly(&escort) => dispatched,
             () = escort.asking.worn_out() => {
-                self.gateway.record_clamour(self.asked, journey.server.id()).await;
+                self.gateway.record_clamour(self.asked, journey.server.id(), Consequence::Ended).await;
                 Err(Failure::Clamour)
             }
             () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),

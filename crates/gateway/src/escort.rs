@@ -46,12 +46,14 @@ struct Questions {
     open: AtomicUsize,
     asked: AtomicUsize,
     troubles: AtomicUsize,
+    unwelcome: AtomicUsize,
     worn_out: Notify,
     last: Mutex<Option<Instant>>,
 }
 
 /// What a server may say beside the answer of one call, or to one subscription, that has to be changed, withheld or
-/// refused, each with a record; then the call or the subscription ends, so that no server can fill the log.
+/// refused, each with a record. Then the call or the subscription ends, or, if it was notifications, no more of these is
+/// heard: no server can fill the log.
 pub(crate) const MOST_TROUBLES: usize = 100;
 /// Questions of one call that leave their records and nothing else; what comes after them is trouble.
 const MOST_ASKED: usize = 1_000;
@@ -88,6 +90,16 @@ impl Asking {
             }
             told.await;
         }
+    }
+
+    /// Too many notifications could not be passed on as they came; no more is heard.
+    fn is_deaf(&self) -> bool {
+        self.0.unwelcome.load(Ordering::SeqCst) > MOST_TROUBLES
+    }
+
+    /// Counts such a notification; true when it is the one too many.
+    fn bear(&self) -> bool {
+        self.0.unwelcome.fetch_add(1, Ordering::SeqCst) == MOST_TROUBLES
     }
 
     fn trouble(&self) {
@@ -143,11 +155,24 @@ impl Companion for Escort<'_> {
     }
 }
 
+/// What too much trouble leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Consequence {
+    /// The call or the subscription ends.
+    Ended,
+    /// It goes on without what the server says beside.
+    Unheard,
+}
+
 impl Gateway {
-    /// Puts on record, once, why a call or a subscription ends.
-    pub(crate) async fn record_clamour(&self, asked: &Asked, server: &ServerId) {
+    /// Puts on record, once, why a call or a subscription ends, or why no more is heard beside it.
+    pub(crate) async fn record_clamour(&self, asked: &Asked, server: &ServerId, consequence: Consequence) {
+        let word = match consequence {
+            Consequence::Ended => "ended",
+            Consequence::Unheard => "no more notifications are passed on",
+        };
         let message = format!(
-            "ended: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
+            "{word}: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
         );
         let decision = ScreeningDecision {
             receipt_id: Some(asked.arrival.receipt_id),
@@ -182,7 +207,7 @@ impl Escort<'_> {
             self.gateway.list_changed(self.server, kind);
             return;
         }
-        if self.asking.is_tired() {
+        if self.asking.is_tired() || self.asking.is_deaf() {
             return;
         }
         let town = self.gateway.town();
@@ -204,7 +229,10 @@ impl Escort<'_> {
             }
         };
         if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
-            self.asking.trouble();
+            if self.asking.bear() {
+                let consequence = Consequence::Unheard;
+                self.gateway.record_clamour(self.asked, self.server, consequence).await;
+            }
         }
         let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method = named, "a notification was withheld");

@@ -20,7 +20,7 @@ use crate::asked::{Asked, Ended};
 use crate::carry::{Journey, arrived};
 use crate::case::Case;
 use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
-use crate::escort::{Asking, Escort};
+use crate::escort::{Asking, Consequence, Escort};
 use crate::question::Allowed;
 use crate::reply::Prepared;
 use crate::session::Owner;
@@ -110,7 +110,7 @@ impl Case<'_> {
                 landed = flight.fly(&companion) => landed,
                 () = companion.asking.worn_out() => {
                     let (asked, _) = lock(&companion.current).clone();
-                    companion.gateway.record_clamour(&asked, &companion.server).await;
+                    companion.gateway.record_clamour(&asked, &companion.server, Consequence::Ended).await;
                     Err(Failure::Clamour)
                 }
             }

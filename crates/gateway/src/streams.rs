@@ -15,7 +15,7 @@ use vocabulary::{Digest, ServerId};
 use crate::answer::{Gateway, Letter};
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
-use crate::escort::{Asking, Escort, changed_list};
+use crate::escort::{Asking, Consequence, Escort, changed_list};
 use crate::introduce::{Offers, usable};
 use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
 use crate::reply::Prepared;
@@ -263,7 +263,7 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
         let listened = tokio::select! {
             listened = upstream::listen(&server, &guest, &topics, &escort, tell) => listened,
             () = session.ended() => return,
-            () = asking.worn_out() => return gateway.record_clamour(&standing, server.id()).await,
+            () = asking.worn_out() => return gateway.record_clamour(&standing, server.id(), Consequence::Ended).await,
         };
         if matches!(listened, Err(Failure::Status(_) | Failure::Refused(_))) {
             // There is no such stream.

@@ -22,7 +22,7 @@ use crate::answer::Gateway;
 use crate::asked::{Asked, Ended};
 use crate::bell::Ring;
 use crate::chokepoint::beside_a_call;
-use crate::escort::MOST_TROUBLES;
+use crate::escort::{Consequence, MOST_TROUBLES};
 use crate::introduce::Offers;
 use crate::outlet::{BACKLOG, EventBody, Passing};
 use crate::reply::Prepared;
@@ -276,7 +276,7 @@ impl Subscription {
                     let server = update.0.clone();
                     troubles += usize::from(self.update(&gateway, update).await == Told::Troublesome);
                     if troubles > MOST_TROUBLES {
-                        gateway.record_clamour(&self.asked, &server).await;
+                        gateway.record_clamour(&self.asked, &server, Consequence::Ended).await;
                         return self.end().await;
                     }
                 }
