@@ -178,6 +178,12 @@ fn speed_of_the_worst_texts() {
             keep(&format!("only {word}"), &dense);
         }
     }
+    let fuzzed = include_str!("../../../../../fuzz/corpus/detect/worst_bearer_and_cards");
+    keep("found by the fuzzer", &raw(&repeated(fuzzed)));
+    keep(
+        "bearers, nothing between",
+        &repeated("Authorization: Bearer abcd2fgh+++"),
+    );
     keep("digits", &repeated("4111 1111 1111 1112 "));
     keep("long digits", &repeated("4111111111111112 "));
     keep("escapes", &repeated("\\u0061\\n"));
