@@ -228,11 +228,10 @@ impl Escort<'_> {
                 self.gateway.screen(params, &origin, self.asked).await
             }
         };
-        if screened.as_ref().map_or(true, |params| !params.acts().is_empty()) {
-            if self.asking.bear() {
-                let consequence = Consequence::Unheard;
-                self.gateway.record_clamour(self.asked, self.server, consequence).await;
-            }
+        let is_as_it_came = screened.as_ref().is_ok_and(|params| params.acts().is_empty());
+        if !is_as_it_came && self.asking.bear() {
+            let consequence = Consequence::Unheard;
+            self.gateway.record_clamour(self.asked, self.server, consequence).await;
         }
         let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method = named, "a notification was withheld");
