@@ -26,6 +26,7 @@ use keywords::Keywords;
 use rule::Rule;
 
 pub use hidden::needs_view;
+pub(crate) use hidden::plain_length;
 pub use pack::{Pack, PackFault};
 
 /// The compiled rules. Immutable; share it in an `Arc`.

@@ -244,7 +244,11 @@ impl Scan<'_> {
     fn secret(&self, rule: &Rule, whole: &Range<usize>, seen: &[u8], ends: &mut Ends) -> Option<Range<usize>> {
         let secret = match rule.mask {
             Mask::Match => whole.clone(),
-            Mask::Group => rule.pattern.captures_at(seen, whole.start)?.get(1)?.range(),
+            // Groups are dear in a long text, and all of them lie in the match; a pattern may look one byte further.
+            Mask::Group => {
+                let seen = seen.get(..(whole.end + 1).min(seen.len()))?;
+                rule.pattern.captures_at(seen, whole.start)?.get(1)?.range()
+            }
             Mask::Block => whole.start..ends.of_block(self.text, whole.end)?,
         };
         let bytes = self.text.get(secret.clone())?;
@@ -268,7 +272,7 @@ const AGAIN_TIMES: usize = 8;
 const MOST_GLUED: usize = 1 << 16;
 
 /// Bytes of one message that are tried again for borders that do not show.
-const TRIES: usize = 4 << 20;
+const TRIES: usize = 1 << 20;
 
 /// Findings that are only told, of one rule in one window.
 const HINTS: usize = 16;

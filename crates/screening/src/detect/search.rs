@@ -161,7 +161,7 @@ fn whole_characters(raw: &[u8], range: Range<usize>) -> Range<usize> {
         .take_while(|step| range.start.checked_sub(*step).as_ref().is_some_and(inside))
         .count();
     let forth = (0..3).take_while(|step| inside(&(range.end + step))).count();
-    range.start - back..range.end + forth
+    range.start.saturating_sub(back)..range.end + forth
 }
 
 fn names_a_card(name: &str) -> bool {

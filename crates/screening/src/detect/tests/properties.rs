@@ -130,7 +130,7 @@ proptest! {
         let plain = raw.iter().all(|byte| (0x20..0x7f).contains(byte) && *byte != b'\\');
         prop_assert_eq!(needs_view(&raw), !plain);
         let length = raw.iter().position(|byte| !(0x20..0x7f).contains(byte) || *byte == b'\\').unwrap_or(raw.len());
-        prop_assert_eq!(hidden::plain_length(&raw), length);
+        prop_assert_eq!(plain_length(&raw), length);
     }
 
     #[test]

@@ -204,7 +204,8 @@ fn is_shown(walked: &Walked, literal: &Literal) -> bool {
     let protocol = match literal.place() {
         Place::Protocol
         | Place::Block {
-            part: Part::Protocol, ..
+            part: Part::Protocol | Part::Misplaced,
+            ..
         } => true,
         Place::Block { .. } | Place::Structured | Place::Meta | Place::Free | Place::Definition => false,
     };

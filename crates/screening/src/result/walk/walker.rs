@@ -15,7 +15,11 @@ pub(super) fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
         message,
         scanner: Scanner::new(raw, DEEPEST),
         open: Vec::new(),
-        walked: Walked::default(),
+        walked: Walked {
+            // Data has a literal in about as many bytes; a long text needs none of the room, and none is touched.
+            literals: Vec::with_capacity(raw.len() / 32),
+            ..Walked::default()
+        },
     };
     let mut next = Next {
         role: Role::Top,
