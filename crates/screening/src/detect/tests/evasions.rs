@@ -13,12 +13,14 @@ fn found_in(raw: &str) -> Vec<String> {
 }
 
 fn in_blocks(texts: &[&str]) -> Vec<Finding> {
-    let piece = |raw: &&'static str| Piece {
-        joins: Joins::Previous,
-        ..text_piece(raw)
-    };
-    let leaked: Vec<&'static str> = texts.iter().map(|text| &*text.to_string().leak()).collect();
-    DETECTOR.find(&leaked.iter().map(piece).collect::<Vec<_>>(), &NOBODY)
+    let pieces: Vec<Piece<'_>> = texts
+        .iter()
+        .map(|raw| Piece {
+            joins: Joins::Previous,
+            ..text_piece(raw)
+        })
+        .collect();
+    DETECTOR.find(&pieces, &NOBODY)
 }
 
 #[test]
