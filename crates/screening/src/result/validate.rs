@@ -167,7 +167,7 @@ pub fn validate(bytes: &Bytes, is_error: bool, declared: Declared<'_>, rules: &V
 pub fn validate_scanned(scanned: &Scanned, is_error: bool, declared: Declared<'_>, rules: &ValidationRules) -> Verdict {
     match Question::of(is_error, declared, rules) {
         None => Verdict::Conforms,
-        Some(question) => question.judge(&locate::in_scanned(scanned), &Library),
+        Some(question) => question.judge(&locate::in_scanned(scanned, rules.max_depth), &Library),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::mem::take;
 
 use super::{Fault, Limits, Value};
 
@@ -13,6 +14,7 @@ pub(super) fn document<'a>(text: &'a str, limits: &Limits) -> Result<Value<'a>, 
         bytes: text.as_bytes(),
         at: 0,
         items: 0,
+        members: 0,
         limits: *limits,
     };
     let mut open: Vec<Frame<'a>> = Vec::new();
@@ -25,15 +27,15 @@ pub(super) fn document<'a>(text: &'a str, limits: &Limits) -> Result<Value<'a>, 
         };
         // A finished value goes into the container it stands in, which it may finish in turn.
         loop {
-            let Some(frame) = open.pop() else {
+            let Some(frame) = open.last_mut() else {
                 return reader.end(value);
             };
             match reader.place(frame, value)? {
-                Placed::Open(frame) => {
-                    open.push(frame);
-                    break;
+                Placed::Open => break,
+                Placed::Closed(container) => {
+                    value = container;
+                    open.pop();
                 }
-                Placed::Closed(container) => value = container,
             }
         }
     }
@@ -44,6 +46,8 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     items: usize,
+    /// Of the last object that was closed: in a list the next one is most often alike.
+    members: usize,
     limits: Limits,
 }
 
@@ -56,7 +60,7 @@ enum Frame<'a> {
 
 /// What became of a container after one more value.
 enum Placed<'a> {
-    Open(Frame<'a>),
+    Open,
     Closed(Value<'a>),
 }
 
@@ -69,7 +73,7 @@ impl<'a> Reader<'a> {
                     return Ok(Some(Value::Object(Vec::new())));
                 }
                 let name = self.member_name()?;
-                open.push(Frame::Object(Vec::new(), name));
+                open.push(Frame::Object(Vec::with_capacity(self.members), name));
                 Ok(None)
             }
             b'[' => {
@@ -89,25 +93,31 @@ impl<'a> Reader<'a> {
     }
 
     /// Puts `value` into `frame` and reads on to the next value or the container's end.
-    fn place(&mut self, frame: Frame<'a>, value: Value<'a>) -> Result<Placed<'a>, Fault> {
+    fn place(&mut self, frame: &mut Frame<'a>, value: Value<'a>) -> Result<Placed<'a>, Fault> {
         self.items += 1;
         if self.items > self.limits.max_items {
             return Err(Fault::TooManyItems);
         }
         match frame {
-            Frame::Array(mut elements) => {
+            Frame::Array(elements) => {
                 elements.push(value);
                 match self.next_token()? {
-                    b',' => Ok(Placed::Open(Frame::Array(elements))),
-                    b']' => Ok(Placed::Closed(Value::Array(elements))),
+                    b',' => Ok(Placed::Open),
+                    b']' => Ok(Placed::Closed(Value::Array(take(elements)))),
                     _ => Err(Fault::Malformed),
                 }
             }
-            Frame::Object(mut members, name) => {
-                members.push((name, value));
+            Frame::Object(members, name) => {
+                members.push((take(name), value));
                 match self.next_token()? {
-                    b',' => Ok(Placed::Open(Frame::Object(members, self.member_name()?))),
-                    b'}' if names_are_unique(&members) => Ok(Placed::Closed(Value::Object(members))),
+                    b',' => {
+                        *name = self.member_name()?;
+                        Ok(Placed::Open)
+                    }
+                    b'}' if names_are_unique(members) => {
+                        self.members = members.len().min(ALIKE);
+                        Ok(Placed::Closed(Value::Object(take(members))))
+                    }
                     b'}' => Err(Fault::DuplicateKey),
                     _ => Err(Fault::Malformed),
                 }
@@ -355,6 +365,9 @@ fn names_are_unique(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
 
 /// Up to here comparing every pair is cheaper than hashing; above it would grow with the square.
 const COMPARED_PAIRWISE: usize = 16;
+
+/// Room is made beforehand for at most as many members: a list must not cost more than it says.
+const ALIKE: usize = 32;
 
 /// A whole number with fewer digits is below 1e308.
 const SURELY_FINITE_DIGITS: usize = 300;

@@ -11,7 +11,7 @@ pub(super) enum Structured<'a> {
     Absent,
     /// Nothing, and the result says that it is not the last word (`input_required`, `task`).
     Unfinished,
-    /// One value, `null` included; its raw bytes, and its depth (a scalar is 1).
+    /// One value, `null` included; its raw bytes, and its depth (a scalar is 1), or what it does not exceed.
     Once { raw: &'a [u8], depth: usize },
     /// More than one: one reader takes the first and another the last.
     Twice,
@@ -32,14 +32,19 @@ pub(super) fn in_bytes(bytes: &[u8]) -> Structured<'_> {
         .unwrap_or(Structured::Unreadable)
 }
 
-/// Takes it from a result that was looked through before.
-pub(super) fn in_scanned(scanned: &Scanned) -> Structured<'_> {
+/// Takes it from a result that was looked through before. For its depth it is read again only where the whole is
+/// deeper than `max_depth` allows a member to be.
+pub(super) fn in_scanned(scanned: &Scanned, max_depth: usize) -> Structured<'_> {
     match scanned.member(NAME) {
         Named::Never => match scanned.member(TYPE) {
             Named::Once(raw) if is_unfinished(raw) => Structured::Unfinished,
             Named::Once(_) | Named::Never | Named::Again => Structured::Absent,
         },
         Named::Again => Structured::Twice,
+        Named::Once(raw) if scanned.depth() <= max_depth => Structured::Once {
+            raw,
+            depth: scanned.depth(),
+        },
         Named::Once(raw) => match (Reader { bytes: raw, at: 0 }).value() {
             Some((raw, depth)) => Structured::Once { raw, depth },
             None => Structured::Unreadable,

@@ -50,7 +50,7 @@ fn what_it_costs() {
             black_box(locate::in_bytes(black_box(&result)));
         });
         let guard_scanned = time(rounds, || {
-            black_box(locate::in_scanned(black_box(&seen)));
+            black_box(locate::in_scanned(black_box(&seen), 0));
         });
         let whole = time(rounds, || {
             black_box(validate(black_box(&result), false, declared, &strict));
