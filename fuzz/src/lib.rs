@@ -12,8 +12,10 @@ use screening::result::truncate::{Index, Wanted};
 use screening::result::validate::{Declaration, Mode, ValidationRules};
 use screening::result::walk::{Message, walk as walk_message};
 use screening::result::{
-    Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Standing, Truncation, screen as screen_raw,
+    Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, ScreenedResult, Spotlight, Standing, Truncation,
+    screen as screen_raw,
 };
+use vocabulary::json::scanned::members_of;
 use vocabulary::json::{Limits, Value};
 
 static DETECTOR: LazyLock<Arc<Detector>> =
@@ -53,9 +55,20 @@ pub fn screen(data: &[u8]) {
         declared: declaration.declared(),
     };
     let run = |raw: Bytes, rules: &Rules| screen_raw(Raw::Unread(raw), &origin, rules).release(&[(); 16]);
-    let Ok(result) = run(Bytes::copy_from_slice(raw), &rules) else {
-        return;
-    };
+    let result = run(Bytes::copy_from_slice(raw), &rules);
+    if let Ok([Some(read)]) = members_of(&[br#"{"result":"#, raw, b"}"].concat().into(), 65, ["result"]) {
+        let read = screen_raw(Raw::Scanned(read), &origin, &rules).release(&[(); 16]);
+        let bytes = |result: &Result<ScreenedResult, _>| {
+            let result = result.as_ref().ok()?;
+            Some(result.bytes().trim_ascii().to_vec())
+        };
+        assert_eq!(
+            bytes(&result),
+            bytes(&read),
+            "it makes a difference that it was read before"
+        );
+    }
+    let Ok(result) = result else { return };
     let text = std::str::from_utf8(result.bytes()).expect("what was UTF-8 stays it");
     if Value::parse(raw, &LIMITS).is_ok() {
         assert!(

@@ -26,7 +26,7 @@ use keywords::Keywords;
 use rule::Rule;
 
 pub use hidden::needs_view;
-pub(crate) use hidden::plain_length;
+pub(crate) use hidden::{Written, written};
 pub use pack::{Pack, PackFault};
 
 /// The compiled rules. Immutable; share it in an `Arc`.
@@ -69,6 +69,12 @@ impl Detector {
     #[must_use]
     pub fn find(&self, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
         search::run(self, pieces, excuse)
+    }
+
+    /// Whether a JSON value, which is the member `name` or stands in it, can be passed over: nothing in it is hidden, and
+    /// no rule could find anything in its names, strings and numbers, neither in one nor in several together.
+    pub(crate) fn passes_over(&self, name: &str, json: &[u8]) -> bool {
+        !self.keywords.any(name.as_bytes()) && quick::is_quiet(self, json)
     }
 
     /// How many rules there are, by category and by what is done with a match.
@@ -259,6 +265,9 @@ impl Detector {
         self.allowed.iter().filter(here).map(|allowed| &*allowed.rule).collect()
     }
 }
+
+/// What the first line of a key begins with. The strings of an array that begins so are read together.
+pub(crate) const ARMOUR: &[u8] = b"-----BEGIN";
 
 /// Packs are read whole at build time: a gateway without its rules cannot be installed.
 const EMBEDDED: Pack<'static> = Pack {

@@ -54,6 +54,14 @@ impl Raw {
             Self::Scanned(scanned) => scanned.bytes(),
         }
     }
+
+    /// The bytes, untrusted.
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Unread(bytes) => bytes,
+            Self::Scanned(scanned) => scanned.into_bytes(),
+        }
+    }
 }
 
 impl Received for Raw {

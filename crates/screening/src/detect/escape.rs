@@ -114,11 +114,17 @@ fn short(letter: char) -> Option<char> {
 
 /// The first character of bytes that do not begin with an ASCII one.
 pub(super) fn character(bytes: &[u8]) -> Option<char> {
-    let length = match bytes.first()? {
-        0xc2..=0xdf => 2,
-        0xe0..=0xef => 3,
-        0xf0..=0xf4 => 4,
+    let six = |byte: u8| (byte & 0xc0 == 0x80).then_some(u32::from(byte & 0x3f));
+    let (code, least) = match *bytes {
+        [first @ 0xc0..=0xdf, second, ..] => (u32::from(first & 0x1f) << 6 | six(second)?, 0x80),
+        [first @ 0xe0..=0xef, second, third, ..] => {
+            (u32::from(first & 0x0f) << 12 | six(second)? << 6 | six(third)?, 0x800)
+        }
+        [first @ 0xf0..=0xf7, second, third, fourth, ..] => (
+            u32::from(first & 7) << 18 | six(second)? << 12 | six(third)? << 6 | six(fourth)?,
+            0x1_0000,
+        ),
         _ => return None,
     };
-    std::str::from_utf8(bytes.get(..length)?).ok()?.chars().next()
+    char::from_u32(code).filter(|_| code >= least)
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::escape::{Sign, outer, sign};
+use super::escape::{Sign, character, outer, sign};
 use crate::result::strip::class_of;
 
 /// Whether the raw content of a string has to be decoded before it is scanned: anything but printable ASCII without a
@@ -44,6 +44,40 @@ fn odd_bytes(word: u64) -> u64 {
     let slash = word ^ (EACH * u64::from(b'\\'));
     let delete = word ^ (EACH * 0x7f);
     (word & TOP) | below(word, b' ') | below(slash, 1) | below(delete, 1)
+}
+
+/// How a text is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    /// Every character stands for itself, and none is hidden.
+    Plainly,
+    /// The same, but for escapes of quotes, tabs and ends of lines.
+    WithSimpleEscapes,
+    /// Something may be hidden, or spelled.
+    Otherwise,
+}
+
+/// How the content of a string is written, or a whole JSON value, whose white space stands for itself.
+pub(crate) fn written(raw: &[u8]) -> Written {
+    let mut written = Written::Plainly;
+    let mut at = 0;
+    loop {
+        at += plain_length(raw.get(at..).unwrap_or_default());
+        let rest = raw.get(at..).unwrap_or_default();
+        at += match rest {
+            [] => return written,
+            [b'\\', b'"' | b'n' | b'r' | b't', ..] => {
+                written = Written::WithSimpleEscapes;
+                2
+            }
+            [b'\n' | b'\r' | b'\t', ..] => 1,
+            [0x80..=0xff, ..] => match character(rest) {
+                Some(found) if is_hidden(found) => return Written::Otherwise,
+                found => found.map_or(1, char::len_utf8),
+            },
+            _ => return Written::Otherwise,
+        };
+    }
 }
 
 /// A name as somebody reads it.

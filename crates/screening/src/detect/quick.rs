@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
-use super::escape::character;
-use super::hidden::{is_hidden, plain_length, spoken};
+use super::hidden::{Written, spoken, written};
 use super::view::{Hidden, Seen, unfold};
-use super::{Detector, Joins, Piece, PieceKind, check, digits, encoded};
+use super::{ARMOUR, Detector, Joins, Piece, PieceKind, check, digits, encoded};
 
 /// The indices of pieces that a rule could find something in, in order. Where pieces are joined it is all of them.
 pub(super) fn suspects(detector: &Detector, pieces: &[Piece<'_>]) -> Vec<usize> {
@@ -121,20 +120,22 @@ fn look(detector: &Detector, text: &[u8], mut give: impl FnMut(usize)) {
 /// nothing is hidden, and escapes stand only for what is part of none of them. The letter of an escape is then read as
 /// text, which can make something look suspicious that is not.
 fn reads_plain(raw: &[u8], detector: &Detector) -> bool {
-    let mut at = 0;
-    loop {
-        at += plain_length(raw.get(at..).unwrap_or_default());
-        let rest = raw.get(at..).unwrap_or_default();
-        match rest {
-            [] => return true,
-            [b'\\', b'"' | b'n' | b'r' | b't', ..] if detector.keywords.are_within_lines() => at += 2,
-            [first, ..] if !first.is_ascii() => match character(rest) {
-                Some(found) if is_hidden(found) => return false,
-                found => at += found.map_or(1, char::len_utf8),
-            },
-            _ => return false,
-        }
+    match written(raw) {
+        Written::Plainly => true,
+        Written::WithSimpleEscapes => detector.keywords.are_within_lines(),
+        Written::Otherwise => false,
     }
+}
+
+/// Whether nothing in a JSON value could be, or hide, a secret. Every string of it can be read in the raw bytes, and
+/// what stands between them belongs to no keyword's inside, no digits and nothing encoded, so no piece of it is
+/// suspected: neither for its text nor for its name. Nor are strings read together where no armour begins.
+pub(super) fn is_quiet(detector: &Detector, json: &[u8]) -> bool {
+    let mut quiet = reads_plain(json, detector) && memchr::memmem::find(json, ARMOUR).is_none();
+    if quiet {
+        look(detector, json, |_| quiet = false);
+    }
+    quiet
 }
 
 /// Whether a piece's name speaks of secrets. The same few names come again and again.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use vocabulary::ReasonCode;
-use vocabulary::json::scanned::{Named, members_of};
+use vocabulary::json::scanned::{Named, Scanned, members_of};
+use vocabulary::json::span::Span;
 
 use super::decision::{Decision, Screening};
 use super::edit::{Edit, Edits, Room};
@@ -18,9 +19,9 @@ use super::spotlight::{Mark, fence};
 use super::strip::Classes;
 use super::truncate::{Cut, cut, notices};
 use super::validate::{self, Declared, Outcome, Verdict};
-use super::walk::{Message, Walked, walk};
+use super::walk::{Message, Walked, walk, walk_scanned};
 use super::{Kept, Raw, ScreenedResult, Withheld, breached, unreadable};
-use crate::detect::Detector;
+use crate::detect::{Detector, Written, written};
 use edited::undone;
 
 /// One message on its way through.
@@ -45,7 +46,7 @@ struct Guarded {
 
 /// Structured output was judged as it came.
 struct Validated {
-    bytes: Bytes,
+    raw: Raw,
     seen: Seen,
     verdict: Verdict,
     facts: Vec<Decision>,
@@ -137,12 +138,8 @@ impl Run<'_> {
             }
         }
         let cause = self.cause(&raw);
-        let bytes = match raw {
-            Raw::Unread(bytes) => bytes,
-            Raw::Scanned(scanned) => scanned.into_bytes(),
-        };
         Ok(Validated {
-            bytes,
+            raw,
             seen,
             verdict,
             facts,
@@ -176,11 +173,7 @@ impl Run<'_> {
 
     /// Nothing is walked through where nothing could come of it.
     fn cause(&self, raw: &Raw) -> Cause {
-        let bytes = match raw {
-            Raw::Unread(bytes) => bytes,
-            Raw::Scanned(scanned) => scanned.bytes(),
-        };
-        let long = self.limit().is_some_and(|limit| bytes.len() > limit);
+        let long = self.limit().is_some_and(|limit| raw.size() > limit);
         let some = self.detector().is_some()
             || self.strips() != Classes::default()
             || self.fences()
@@ -194,7 +187,7 @@ impl Run<'_> {
     /// Whether some `_meta` could hold a member under our name. Structured output holds none that the protocol knows.
     fn may_be_forged(&self, raw: &Raw) -> bool {
         match (raw, self.origin.message) {
-            (Raw::Scanned(scanned), Message::ToolResult) => match scanned.around("structuredContent") {
+            (Raw::Scanned(scanned), Message::ToolResult) => match scanned.around(STRUCTURED) {
                 Some((before, behind)) => may_be_forged(before) || may_be_forged(behind),
                 None => may_be_forged(scanned.bytes()),
             },
@@ -250,12 +243,15 @@ impl Run<'_> {
     }
 
     fn detect(&self, validated: Validated) -> Step<Detected> {
-        let walked = match walk(&validated.bytes, self.origin.message) {
-            Ok(walked) => walked,
-            Err(_) => return Err(stop(unreadable(), validated.facts)),
+        let walked = match &validated.raw {
+            Raw::Unread(bytes) => walk(bytes, self.origin.message),
+            Raw::Scanned(scanned) => walk_scanned(scanned, self.origin.message, self.quiet(scanned)),
+        };
+        let Ok(walked) = walked else {
+            return Err(stop(unreadable(), validated.facts));
         };
         let found = match self.detector() {
-            Some(detector) => self.secrets(&validated.bytes, &walked).find(detector),
+            Some(detector) => self.secrets(validated.raw.bytes(), &walked).find(detector),
             None => Vec::new(),
         };
         Ok(Detected {
@@ -263,6 +259,22 @@ impl Run<'_> {
             walked,
             found,
         })
+    }
+
+    /// Structured output of which nothing has to be told: it holds no text to cut or to fence, no `_meta` the protocol
+    /// knows, and, seen as a whole, nothing to find and nothing to strip. Most of it is like that, and to see it costs
+    /// far less than to take every string by itself.
+    fn quiet(&self, scanned: &Scanned) -> Option<Span> {
+        if self.origin.message != Message::ToolResult {
+            return None;
+        }
+        let span = scanned.span_of(STRUCTURED)?;
+        let json = scanned.bytes().get(span.clone())?;
+        let quiet = match self.detector() {
+            Some(detector) => detector.passes_over(STRUCTURED, json),
+            None => self.strips() == Classes::default() || written(json) != Written::Otherwise,
+        };
+        quiet.then_some(span)
     }
 
     fn secrets<'b>(&'b self, bytes: &'b Bytes, walked: &'b Walked) -> Secrets<'b> {
@@ -356,7 +368,7 @@ impl Run<'_> {
 
 impl Validated {
     fn untouched(self) -> Screening {
-        let result = ScreenedResult::new(self.bytes, self.seen, Vec::new());
+        let result = ScreenedResult::new(self.raw.into_bytes(), self.seen, Vec::new());
         Screening::new(Ok(result), self.facts)
     }
 }
@@ -370,6 +382,9 @@ impl Stopped {
 fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
 }
+
+/// The member that holds structured output.
+const STRUCTURED: &str = "structuredContent";
 
 /// Whether some `_meta` could hold a member under our name, in whatever spelling: each letter of it is one of those that
 /// `\u006` and `\u007` begin.

@@ -10,7 +10,7 @@ use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;
 use super::walk::{Kind, Literal, Message, Scanned, Walked, pointers};
-use crate::detect::{Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
+use crate::detect::{ARMOUR, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
 
 /// A message to look through.
 pub(super) struct Secrets<'a> {
@@ -116,7 +116,7 @@ impl Secrets<'_> {
                 let joined = key.is_some_and(|key| key.is_beside(literal));
                 give(index, joins(joined));
                 let raw = self.bytes.get(literal.span()).unwrap_or_default();
-                let begins = raw.starts_with(b"-----BEGIN") && memchr::memmem::find(raw, b"-----END").is_none();
+                let begins = raw.starts_with(ARMOUR) && memchr::memmem::find(raw, b"-----END").is_none();
                 key = (begins || (joined && !raw.starts_with(b"-----END"))).then_some(literal);
             }
         }

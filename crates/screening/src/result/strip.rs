@@ -12,7 +12,7 @@ mod tables;
 use std::ops::Range;
 
 use super::edit::MOST_EDITS;
-use super::edit::units::is_quiet;
+use crate::detect::{Written, written};
 use pass::Pass;
 
 pub(crate) use tables::class_of;
@@ -126,7 +126,8 @@ impl Stripped {
 #[must_use]
 pub fn strip(raw: &[u8], classes: Classes, masked: &[Range<usize>]) -> Stripped {
     let mut stripped = Stripped::default();
-    if classes == Classes::default() || is_quiet(raw) {
+    // Nothing that is hidden, and nothing that could spell it.
+    if classes == Classes::default() || written(raw) != Written::Otherwise {
         return stripped;
     }
     let pass = Pass { raw, classes, masked };

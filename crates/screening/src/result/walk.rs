@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use vocabulary::json::plain_length;
-use vocabulary::json::span::{SpanFault, decode_name};
+use vocabulary::json::scanned;
+use vocabulary::json::span::{Span, SpanFault, decode_name};
 
 pub use pointer::pointers;
 
@@ -192,7 +193,16 @@ pub struct Walked {
 /// # Errors
 /// When it is not one JSON document in UTF-8, nested too deeply, or of 4 GiB and more.
 pub fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
-    walker::walk(raw, message)
+    std::str::from_utf8(raw).map_err(|_| SpanFault::Grammar)?;
+    walker::walk(raw, message, None)
+}
+
+/// The same for a message that was read through before, without what lies in the value at `quiet`.
+///
+/// # Errors
+/// When it is nested too deeply, or of 4 GiB and more.
+pub fn walk_scanned(scanned: &scanned::Scanned, message: Message, quiet: Option<Span>) -> Result<Walked, SpanFault> {
+    walker::walk(scanned.bytes(), message, quiet)
 }
 
 impl Literal {

@@ -61,9 +61,9 @@ impl Scanned {
 }
 
 impl Scanned {
-    /// What stands before and behind the value of a member that is named once.
+    /// Where the value of a member lies that is named once.
     #[must_use]
-    pub fn around(&self, name: &str) -> Option<(&[u8], &[u8])> {
+    pub fn span_of(&self, name: &str) -> Option<Span> {
         let Named::Once(value) = self.member(name) else {
             return None;
         };
@@ -73,6 +73,13 @@ impl Scanned {
                 .is_some_and(|here| std::ptr::eq(here, value))
         };
         let (_, span) = self.members.iter().find(|(_, span)| is_it(span))?;
+        Some(span.clone())
+    }
+
+    /// What stands before and behind the value of a member that is named once.
+    #[must_use]
+    pub fn around(&self, name: &str) -> Option<(&[u8], &[u8])> {
+        let span = self.span_of(name)?;
         Some((self.bytes.get(..span.start)?, self.bytes.get(span.end..)?))
     }
 }
@@ -168,6 +175,7 @@ mod tests {
         assert_eq!(result.around("a").unwrap().0, br#"{"a":"#);
         assert_eq!(result.around("b").unwrap().1, br#","i\u0073Error":true}"#);
         assert_eq!(result.around("c"), None);
+        assert_eq!(result.span_of("a"), Some(5..8));
     }
 
     #[test]

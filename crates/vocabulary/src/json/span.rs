@@ -91,6 +91,16 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
+    /// Takes a value that was read through before and lies at `span`, if the scanner stands before it. Its depth is not
+    /// measured.
+    pub fn pass_over(&mut self, span: &Span) -> bool {
+        let stands = self.peek().is_some() && self.at == span.start && span.end <= self.bytes.len();
+        if stands {
+            self.at = span.end;
+        }
+        stands
+    }
+
     /// From here on [`Scanner::deepest`] counts what lies below `level`.
     pub fn measure_from(&mut self, level: usize) {
         self.deepest = level;

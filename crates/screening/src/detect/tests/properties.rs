@@ -3,6 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::hidden::plain_length;
+
 use super::*;
 
 fn strippable() -> impl Strategy<Value = &'static str> {

@@ -1,8 +1,6 @@
 //! Reads what stands between the quotes of a string literal, character by character, without copying it. Takes any
 //! bytes: what is no JSON escape or no UTF-8 counts as something to keep.
 
-use crate::detect::plain_length;
-
 /// One character of a literal, or half of a surrogate pair that is spelled alone, and the place behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::result) struct Unit {
@@ -87,20 +85,6 @@ pub(in crate::result) fn printable_length(raw: &[u8]) -> usize {
         length += chunk.len();
     }
     length
-}
-
-/// Whether there is nothing but printable ASCII, quotes, tabs and ends of lines, however these are spelled: nothing to
-/// strip, and nothing that could spell something to strip.
-pub(crate) fn is_quiet(raw: &[u8]) -> bool {
-    let mut at = 0;
-    loop {
-        at += plain_length(raw.get(at..).unwrap_or_default());
-        match raw.get(at..).unwrap_or_default() {
-            [] => return true,
-            [b'\\', b'"' | b'n' | b'r' | b't', ..] => at += 2,
-            _ => return false,
-        }
-    }
 }
 
 fn escape(raw: &[u8], at: usize) -> Unit {

@@ -31,13 +31,13 @@ impl Run<'_> {
         let mut left = Counts::default();
         let classes = self.strips();
         let mut masked = redaction.masked.into_iter().peekable();
-        let mut room = Room::of(validated.bytes.len());
+        let mut room = Room::of(validated.raw.size());
         for (index, literal) in walked.literals().iter().enumerate() {
             let masks = masked.next_if(|masked| masked.literal == index);
             if masks.is_none() && classes == Classes::default() {
                 continue;
             }
-            let inside = validated.bytes.get(literal.span()).unwrap_or_default();
+            let inside = validated.raw.bytes().get(literal.span()).unwrap_or_default();
             let ranges = masks.as_ref().map(Masked::ranges).unwrap_or_default();
             let stripped = strip(inside, classes, &ranges);
             if masks.is_none() && stripped.removals.is_empty() {
@@ -78,7 +78,7 @@ impl Run<'_> {
         if found.is_empty() {
             return Ok(Redaction::default());
         }
-        let secrets = self.secrets(&validated.bytes, walked);
+        let secrets = self.secrets(validated.raw.bytes(), walked);
         let notes = secrets.notes(found);
         let facts = std::mem::take(&mut validated.facts);
         let (decision, redaction) = match &self.rules.sanitisation.action {
@@ -99,7 +99,7 @@ impl Run<'_> {
                     )
                 } else {
                     let max = self.rules.sanitisation.max_redactions;
-                    match redact(&validated.bytes, walked, &hits, max) {
+                    match redact(validated.raw.bytes(), walked, &hits, max) {
                         Ok(redaction) => (Decision::found(Act::Redacted, "redact", None, notes), redaction),
                         Err(refusal) => {
                             let word = refusal.to_string();
@@ -131,7 +131,7 @@ impl Run<'_> {
                     edits.add_at(literal.span().start, layer.clone());
                 }
             }
-            let Ok(edited) = edits.apply(&validated.bytes) else {
+            let Ok(edited) = edits.apply(validated.raw.bytes()) else {
                 return Err(stop(unreadable(), validated.facts));
             };
             if structured {
@@ -142,7 +142,7 @@ impl Run<'_> {
             }
         }
         Ok(Edited {
-            bytes: validated.bytes,
+            bytes: validated.raw.into_bytes(),
             seen: validated.seen,
             facts: validated.facts,
             walked,

@@ -1,6 +1,7 @@
 //! The steps together: what is done, what is recorded, and that nothing else changes.
 
 mod limits;
+mod quiet;
 
 use std::sync::{Arc, LazyLock};
 
@@ -76,7 +77,19 @@ const UNTRUSTED: Case<'_> = Case {
     schema: None,
 };
 
+/// Screens a message twice, unread and read through before: that must make no difference.
 fn told(raw: &str, case: &Case<'_>, rules: &Rules) -> Told {
+    let unread = screened(Raw::Unread(raw.to_owned().into()), case, rules);
+    let answer = Bytes::from(format!(r#"{{"result":{raw}}}"#));
+    if let Ok([Some(scanned)]) = members_of(&answer, 512, ["result"]) {
+        let scanned = screened(Raw::Scanned(scanned), case, rules);
+        assert_eq!(unread.outcome, scanned.outcome, "{raw}");
+        assert_eq!(unread.decisions, scanned.decisions, "{raw}");
+    }
+    unread
+}
+
+fn screened(raw: Raw, case: &Case<'_>, rules: &Rules) -> Told {
     let declaration = Declaration::compile(case.schema.map(str::as_bytes));
     let origin = Origin {
         server: "srv",
@@ -85,7 +98,7 @@ fn told(raw: &str, case: &Case<'_>, rules: &Rules) -> Told {
         standing: case.standing,
         declared: declaration.declared(),
     };
-    let screening = screen(Raw::Unread(raw.to_owned().into()), &origin, rules);
+    let screening = screen(raw, &origin, rules);
     let decisions = screening.decisions().to_vec();
     let receipts = vec![(); decisions.len()];
     let outcome = screening.release(&receipts);

@@ -5,19 +5,21 @@ use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
 use super::role::{Name, Role, feigns, kind, mime, of_element, of_member, place};
 use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked};
 
-pub(super) fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
+/// Walks through UTF-8, but for the value at `quiet`.
+pub(super) fn walk(raw: &[u8], message: Message, quiet: Option<Span>) -> Result<Walked, SpanFault> {
     if u32::try_from(raw.len()).is_err() {
         return Err(SpanFault::Grammar);
     }
-    std::str::from_utf8(raw).map_err(|_| SpanFault::Grammar)?;
+    let heard = raw.len() - quiet.as_ref().map_or(0, Span::len);
     let mut walker = Walker {
         raw,
         message,
         scanner: Scanner::new(raw, DEEPEST),
         open: Vec::new(),
+        quiet,
         walked: Walked {
             // Data has a literal in about as many bytes; a long text needs none of the room, and none is touched.
-            literals: Vec::with_capacity(raw.len() / 32),
+            literals: Vec::with_capacity(heard / 32),
             ..Walked::default()
         },
     };
@@ -44,6 +46,8 @@ struct Walker<'a> {
     message: Message,
     scanner: Scanner<'a>,
     open: Vec<Frame>,
+    /// A value that nothing is told of.
+    quiet: Option<Span>,
     walked: Walked,
 }
 
@@ -85,6 +89,9 @@ struct Members {
 impl Walker<'_> {
     /// Takes a scalar or an empty container, or opens one and tells what comes first in it.
     fn begin(&mut self, next: Next) -> Result<Option<Next>, SpanFault> {
+        if self.quiet.as_ref().is_some_and(|quiet| self.scanner.pass_over(quiet)) {
+            return Ok(None);
+        }
         match self.scanner.peek() {
             Some(b'{') => self.open_object(next),
             Some(b'[') => self.open_array(next),
