@@ -54,6 +54,8 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         for (what, rules) in [
             ("guard alone", &bench.nothing),
             ("guard and validate", &bench.validating),
+            ("guard, validate and scan", &bench.scanning),
+            ("everything on, fences too,", &bench.everything),
         ] {
             let run = |stage: &str| Figure::of(stage, || bench.screen(split.clone(), rules)).reading(size);
             add(&run, &format!("screen {kilobytes} KB, split before: {what}"));
