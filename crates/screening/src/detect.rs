@@ -6,6 +6,7 @@ mod block;
 mod check;
 mod digits;
 mod encoded;
+mod entropy;
 mod escape;
 mod hidden;
 mod keywords;

@@ -2,7 +2,13 @@
 //! for a secret.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Anchored, MatchKind};
+
+use super::entropy::is_over;
 use super::{Detector, encoded};
 
 /// A further test of a match.
@@ -59,11 +65,11 @@ impl Check {
         let bytes = text.get(secret.clone()).unwrap_or_default();
         match self {
             Self::None => Verdict::Likely,
-            Self::Random => Verdict::likely_if(entropy(bytes) > 3.0),
-            Self::Entropy => Verdict::likely_if(bytes.len() >= 20 && entropy(bytes) > 4.5),
+            Self::Random => Verdict::likely_if(is_over(bytes, 3.0)),
+            Self::Entropy => Verdict::likely_if(bytes.len() >= 20 && is_over(bytes, 4.5)),
             Self::Luhn => Verdict::likely_if(stands_alone(text, whole) && is_card(bytes)),
             Self::Crc32Base62 if has_checksum(bytes) => Verdict::Certain,
-            Self::Crc32Base62 => Verdict::likely_if(entropy(bytes) > 3.0),
+            Self::Crc32Base62 => Verdict::likely_if(is_over(bytes, 3.0)),
             Self::Jwt => Verdict::certain_if(has_jwt_header(bytes)),
             Self::AwsKeyId => Verdict::likely_if(!follows_credential(text, whole.start)),
             Self::Password => Verdict::likely_if(is_password(bytes)),
@@ -84,40 +90,72 @@ impl Detector {
     }
 }
 
-/// Whether people write this where a secret would stand.
+/// Whether people write this where a secret would stand: it holds a word that says so, or a long run of one character,
+/// and beside them not enough is left for a secret. A word behind a live token does not excuse it.
 pub(super) fn is_placeholder(secret: &[u8]) -> bool {
-    let lower = secret.to_ascii_lowercase();
-    let holds = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
-    (WORDS.iter().any(holds) || has_long_run(&lower)) && !holds_more(secret, &lower)
+    let Some(Words { automaton, start }) = STAND_IN_WORDS.as_ref() else {
+        return false;
+    };
+    let (mut state, mut last, mut run) = (*start, 0, 0);
+    let (mut stands_in, mut rest) = (false, 0);
+    for (at, byte) in secret.iter().enumerate() {
+        state = automaton.next_state(Anchored::No, state, *byte);
+        run = if byte.eq_ignore_ascii_case(&last) { run + 1 } else { 1 };
+        last = *byte;
+        let word = if automaton.is_special(state) {
+            word_length(automaton, state)
+        } else {
+            0
+        };
+        let repeated = if run >= SHORT_RUN { run } else { usize::from(*byte == 0) };
+        let covered = word.max(repeated);
+        if covered > 0 {
+            // INVARIANT: no word lies within another, so what ends later does not begin before what ended earlier.
+            stands_in |= word > 0 || run >= LONG_RUN;
+            if could_be_secret(secret.get(rest..at + 1 - covered)) {
+                return false;
+            }
+            rest = at + 1;
+        }
+    }
+    stands_in && !could_be_secret(secret.get(rest..))
 }
 
-/// Whether enough is left for a secret beside what stands for one: a word behind a live token does not excuse it.
-fn holds_more(secret: &[u8], lower: &[u8]) -> bool {
-    let mut stands_in = vec![false; secret.len()];
-    let mut mark = |range: Range<usize>| {
-        let places = stands_in.get_mut(range).unwrap_or_default();
-        places.iter_mut().for_each(|place| *place = true);
+/// The length of the longest word that ends in this state.
+fn word_length(automaton: &DFA, state: StateID) -> usize {
+    let count = if automaton.is_match(state) {
+        automaton.match_len(state)
+    } else {
+        0
     };
-    for word in WORDS {
-        memchr::memmem::find_iter(lower, word).for_each(|at| mark(at..at + word.len()));
-    }
-    let mut at = 0;
-    for run in lower.chunk_by(|one, other| one == other) {
-        if run.len() >= 4 {
-            mark(at..at + run.len());
-        }
-        at += run.len();
-    }
-    let rest: Vec<u8> = secret
-        .iter()
-        .zip(&stands_in)
-        .map(|(byte, stands_in)| if *stands_in { 0 } else { *byte })
-        .collect();
-    rest.split(|byte| *byte == 0).any(|part| {
-        let has = |class: fn(&u8) -> bool| part.iter().any(class);
-        part.len() >= 24 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(part) > 3.7
+    let lengths = (0..count).map(|index| automaton.pattern_len(automaton.match_pattern(state, index)));
+    lengths.max().unwrap_or_default()
+}
+
+/// Whether what is left beside words is enough for a secret.
+fn could_be_secret(rest: Option<&[u8]>) -> bool {
+    rest.is_some_and(|rest| {
+        let has = |class: fn(&u8) -> bool| rest.iter().any(class);
+        rest.len() >= SHORTEST_REST && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && is_over(rest, 3.7)
     })
 }
+
+/// The automaton of what stands for a secret, and where it begins.
+struct Words {
+    automaton: DFA,
+    start: StateID,
+}
+
+/// One automaton over all words: an attacker may make every match ask for them. Without it nothing is excused.
+static STAND_IN_WORDS: LazyLock<Option<Words>> = LazyLock::new(|| {
+    let automaton = DFA::builder()
+        .match_kind(MatchKind::Standard)
+        .ascii_case_insensitive(true)
+        .build(WORDS)
+        .ok()?;
+    let start = automaton.start_state(Anchored::No).ok()?;
+    Some(Words { automaton, start })
+});
 
 const WORDS: [&[u8]; 16] = [
     b"xxxx",
@@ -138,26 +176,14 @@ const WORDS: [&[u8]; 16] = [
     b"replace_",
 ];
 
-/// Eight times the same character.
-fn has_long_run(bytes: &[u8]) -> bool {
-    bytes.chunk_by(|one, other| one == other).any(|run| run.len() >= 8)
-}
+/// As often the same character stands for a secret.
+const LONG_RUN: usize = 8;
 
-/// Shannon entropy in bits per character.
-pub(super) fn entropy(bytes: &[u8]) -> f64 {
-    let mut counts = [0_u32; 256];
-    for byte in bytes {
-        if let Some(count) = counts.get_mut(usize::from(*byte)) {
-            *count += 1;
-        }
-    }
-    let length = f64::from(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-    let shares = counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| f64::from(*count) / length);
-    -shares.map(|share| share * share.log2()).sum::<f64>()
-}
+/// As often it is no part of one.
+const SHORT_RUN: usize = 4;
+
+/// Characters of a secret that is left beside a word.
+const SHORTEST_REST: usize = 24;
 
 /// Whether a run of digits is a number of its own, not a part of a fraction, a date or an id.
 fn stands_alone(text: &[u8], whole: &Range<usize>) -> bool {
@@ -169,9 +195,14 @@ fn stands_alone(text: &[u8], whole: &Range<usize>) -> bool {
 
 /// Whether digits (and separators) have the prefix and length of an issuer and a right Luhn digit.
 pub(super) fn is_card(bytes: &[u8]) -> bool {
-    let digits: Vec<u32> = bytes.iter().filter_map(|byte| char::from(*byte).to_digit(10)).collect();
-    let prefix = |length: usize| digits.iter().take(length).fold(0, |value, digit| value * 10 + digit);
-    let length = digits.len();
+    let digits = || {
+        bytes
+            .iter()
+            .filter(|byte| byte.is_ascii_digit())
+            .map(|digit| u32::from(digit - b'0'))
+    };
+    let prefix = |length: usize| digits().take(length).fold(0, |value, digit| value * 10 + digit);
+    let length = digits().count();
     let issued = match (prefix(1), prefix(2), prefix(3), prefix(4)) {
         (4, _, _, _) => matches!(length, 13 | 16 | 19),
         (_, 51..=55, _, _) | (_, _, _, 2221..=2720) => length == 16,
@@ -181,16 +212,17 @@ pub(super) fn is_card(bytes: &[u8]) -> bool {
         (_, 50 | 56 | 57 | 58 | 67, _, _) | (_, _, _, 6304 | 6759..=6763) => length == 16,
         _ => false,
     };
-    issued && luhn(&digits)
+    issued && luhn(digits().rev())
 }
 
-fn luhn(digits: &[u32]) -> bool {
-    let value = |(place, digit): (usize, &u32)| match place % 2 {
-        0 => *digit,
-        _ if *digit > 4 => digit * 2 - 9,
+/// Whether digits, the last one first, have a right Luhn digit.
+fn luhn(digits: impl Iterator<Item = u32>) -> bool {
+    let value = |(place, digit): (usize, u32)| match place % 2 {
+        0 => digit,
+        _ if digit > 4 => digit * 2 - 9,
         _ => digit * 2,
     };
-    digits.iter().rev().enumerate().map(value).sum::<u32>() % 10 == 0
+    digits.enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
 /// Thirty characters behind a prefix, then their CRC-32 in base 62.
