@@ -8,6 +8,7 @@ mod digits;
 mod encoded;
 mod entropy;
 mod escape;
+mod group;
 mod hidden;
 mod keywords;
 mod pack;

@@ -9,6 +9,7 @@ use toml::Spanned;
 use vocabulary::Digest;
 
 use super::check::Check;
+use super::group::Group;
 use super::keywords::Keywords;
 use super::rule::{self, Mask, Rule, Wake};
 use super::sample::{Draw, fill};
@@ -270,6 +271,9 @@ fn rule_of(pack: &Pack<'_>, spanned: &Spanned<RawRule>) -> Result<Rule, PackFaul
         check: raw.check,
         wake,
         pattern: compiled.pattern,
+        group: Some(&compiled.hir)
+            .filter(|_| raw.mask == Mask::Group)
+            .and_then(Group::cut),
         reach: compiled.reach,
         allow: allow.collect::<Result<_, _>>()?,
     })

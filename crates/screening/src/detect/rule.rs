@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
 
 use super::check::Check;
+use super::group::Group;
 use super::{Category, Redact, Severity};
 
 /// A rule, ready to run.
@@ -20,6 +22,8 @@ pub(super) struct Rule {
     pub(super) check: Check,
     pub(super) wake: Wake,
     pub(super) pattern: Regex,
+    /// The way to its group, if it masks one and the way is a short one.
+    pub(super) group: Option<Group>,
     pub(super) reach: Reach,
     /// Matches that hold one of these are none.
     pub(super) allow: Vec<Regex>,
@@ -53,11 +57,14 @@ pub(super) struct Reach {
     pub(super) before: usize,
     /// Bytes after the end of the keyword.
     pub(super) after: usize,
+    /// Bytes of the shortest match.
+    pub(super) shortest: usize,
 }
 
 /// A pattern with its reach.
 pub(super) struct Compiled {
     pub(super) pattern: Regex,
+    pub(super) hir: Hir,
     pub(super) reach: Reach,
 }
 
@@ -72,7 +79,8 @@ pub(super) fn compile(pattern: &str, keywords: &[String], max_len: Option<usize>
         .build()
         .parse(pattern)
         .map_err(|error| format!("the pattern cannot be read: {error}"))?;
-    if hir.properties().minimum_len() == Some(0) {
+    let shortest = hir.properties().minimum_len().unwrap_or(1);
+    if shortest == 0 {
         return Err("the pattern matches an empty text".to_owned());
     }
     let longest = max_len
@@ -92,8 +100,13 @@ pub(super) fn compile(pattern: &str, keywords: &[String], max_len: Option<usize>
     let reach = Reach {
         before,
         after: longest.max(1) + 1,
+        shortest,
     };
-    Ok(Compiled { pattern: regex, reach })
+    Ok(Compiled {
+        pattern: regex,
+        hir,
+        reach,
+    })
 }
 
 /// A pattern for places where length does not matter.

@@ -178,11 +178,12 @@ impl Scan<'_> {
                 }
             }
         });
+        let each = rules.iter().enumerate();
+        let of_digits = each.filter(|(_, rule)| rule.wake == Wake::Digits && wanted(rule));
+        let of_digits: Vec<usize> = of_digits.map(|(index, _)| index).collect();
         digits::each(self.text, |run| {
-            for (index, rule) in rules.iter().enumerate() {
-                if rule.wake == Wake::Digits && wanted(rule) {
-                    windows.widen(index, run.clone());
-                }
+            for index in &of_digits {
+                windows.widen(*index, run.clone());
             }
         });
         windows.close();
@@ -198,7 +199,7 @@ impl Scan<'_> {
         let (mut at, mut end) = (window.start, window.end);
         let mut again = AGAIN + AGAIN_TIMES * window.len();
         let mut hints = HINTS;
-        while at < end {
+        while at + rule.reach.shortest <= end {
             let Some(seen) = self.text.get(..end) else { break };
             let Some(found) = rule.pattern.find_at(seen, at) else {
                 break;
@@ -247,7 +248,11 @@ impl Scan<'_> {
             // Groups are dear in a long text, and all of them lie in the match; a pattern may look one byte further.
             Mask::Group => {
                 let seen = seen.get(..(whole.end + 1).min(seen.len()))?;
-                rule.pattern.captures_at(seen, whole.start)?.get(1)?.range()
+                let short_way = rule.group.as_ref().and_then(|group| group.find(seen, whole.start));
+                match short_way {
+                    Some(group) => group,
+                    None => rule.pattern.captures_at(seen, whole.start)?.get(1)?.range(),
+                }
             }
             Mask::Block => whole.start..ends.of_block(self.text, whole.end)?,
         };
