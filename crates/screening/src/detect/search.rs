@@ -1,12 +1,14 @@
 //! Goes over the pieces of a document, alone and joined, and gathers what rules find.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::encoded::{self, Budget};
 use super::hidden::{needs_view, spoken};
 use super::quick::suspects;
+use super::rule::Rule;
 use super::scan::{Scan, Scope, Windows};
-use super::view::{Hidden, View};
+use super::view::{Hidden, Parts, View};
 use super::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, check};
 
 /// Finds everything in `pieces`.
@@ -31,6 +33,7 @@ pub(super) fn closely(
         excused: detector.excused(excuse),
         windows: Windows::new(detector),
         budget: Budget::new(),
+        seen: Vec::new(),
         findings: Vec::new(),
     };
     let mut start = 0;
@@ -46,7 +49,7 @@ pub(super) fn closely(
         }
         start = end;
     }
-    told_once(search.findings)
+    told_once(detector, search.findings)
 }
 
 struct Search<'a> {
@@ -55,13 +58,15 @@ struct Search<'a> {
     excused: Vec<&'a str>,
     windows: Windows,
     budget: Budget,
+    /// Room for what is seen in one text, used again for each.
+    seen: Vec<(usize, Range<usize>)>,
     findings: Vec<Found>,
 }
 
-/// A finding, by the index of its rule.
+/// What will be a finding if nothing graver covers it, by the index of its rule.
 struct Found {
     rule: usize,
-    finding: Finding,
+    parts: Parts,
 }
 
 impl Search<'_> {
@@ -100,9 +105,10 @@ impl Search<'_> {
             detector,
             windows,
             budget,
+            seen,
             ..
         } = self;
-        let mut seen: Vec<(usize, Range<usize>)> = Vec::new();
+        let mut seen = std::mem::take(seen);
         let scan = Scan {
             detector,
             text: view.text(),
@@ -127,30 +133,26 @@ impl Search<'_> {
             return;
         }
         let places = view.places();
-        for (rule, range) in seen {
-            self.tell(rule, places.parts(range));
+        for (rule, range) in seen.drain(..) {
+            if let Some(parts) = places.parts(&range) {
+                self.tell(rule, parts);
+            }
         }
+        self.seen = seen;
     }
 
-    fn tell(&mut self, index: usize, parts: Vec<(usize, Range<usize>)>) {
+    fn tell(&mut self, index: usize, parts: Parts) {
         let Some(rule) = self.detector.rules.get(index) else {
             return;
         };
-        if parts.is_empty() || self.excused.contains(&&*rule.id) {
+        if self.excused.contains(&&*rule.id) {
             return;
         }
-        let whole = |(piece, range): (usize, Range<usize>)| {
+        let parts = parts.map(|piece, range| {
             let raw = self.pieces.get(piece).map_or(&[][..], |piece| piece.raw);
-            (piece, whole_characters(raw, range))
-        };
-        let finding = Finding {
-            rule: rule.id.clone(),
-            category: rule.category,
-            severity: rule.severity,
-            parts: parts.into_iter().map(whole).collect(),
-            redact: rule.redact,
-        };
-        self.findings.push(Found { rule: index, finding });
+            whole_characters(raw, range)
+        });
+        self.findings.push(Found { rule: index, parts });
     }
 }
 
@@ -175,39 +177,41 @@ fn names_a_card(name: &str) -> bool {
 }
 
 /// In document order, without findings that lie in a graver one and would only be said twice.
-fn told_once(mut found: Vec<Found>) -> Vec<Finding> {
-    let begins = |finding: &Finding| finding.parts.first().map(|(piece, range)| (*piece, range.start));
-    let ends = |finding: &Finding| finding.parts.last().map(|(piece, range)| (*piece, range.end));
-    let masks = |finding: &Finding| finding.redact == Redact::Mask;
-    found.sort_by(
-        |Found { rule: one, finding: a },
-         Found {
-             rule: other,
-             finding: b,
-         }| {
-            begins(a)
-                .cmp(&begins(b))
-                .then_with(|| ends(b).cmp(&ends(a)))
-                .then_with(|| b.severity.cmp(&a.severity))
-                .then_with(|| masks(b).cmp(&masks(a)))
-                .then_with(|| rank(a.category).cmp(&rank(b.category)))
-                .then_with(|| one.cmp(other))
-        },
-    );
-    let mut told: Vec<Finding> = Vec::with_capacity(found.len());
-    let mut widest: Option<usize> = None;
-    for Found { finding, .. } in found {
-        let cover = widest.and_then(|index| told.get(index));
-        let said = cover.is_some_and(|cover| {
-            ends(cover) >= ends(&finding) && cover.severity >= finding.severity && masks(cover) >= masks(&finding)
+fn told_once(detector: &Detector, mut found: Vec<Found>) -> Vec<Finding> {
+    let masks = |rule: &Rule| rule.redact == Redact::Mask;
+    let gravest_first = |one: usize, other: usize| {
+        let (a, b) = detector.rules.get(one).zip(detector.rules.get(other))?;
+        let order = b.severity.cmp(&a.severity).then_with(|| masks(b).cmp(&masks(a)));
+        Some(order.then_with(|| rank(a.category).cmp(&rank(b.category))))
+    };
+    found.sort_unstable_by(|a, b| {
+        let ([begins, ends], [other_begins, other_ends]) = (a.parts.ends(), b.parts.ends());
+        (begins.cmp(&other_begins))
+            .then_with(|| other_ends.cmp(&ends))
+            .then_with(|| gravest_first(a.rule, b.rule).unwrap_or(Ordering::Equal))
+            .then_with(|| a.rule.cmp(&b.rule))
+    });
+    let mut told: Vec<Finding> = Vec::new();
+    let mut widest: Option<((usize, usize), &Rule)> = None;
+    for Found { rule, parts } in found {
+        let Some(rule) = detector.rules.get(rule) else { continue };
+        let [_, end] = parts.ends();
+        let said = widest.is_some_and(|(widest, cover)| {
+            widest >= end && cover.severity >= rule.severity && masks(cover) >= masks(rule)
         });
         if said {
             continue;
         }
-        if cover.is_none_or(|cover| ends(&finding) > ends(cover) || (masks(&finding) && !masks(cover))) {
-            widest = Some(told.len());
+        if widest.is_none_or(|(widest, cover)| end > widest || (masks(rule) && !masks(cover))) {
+            widest = Some((end, rule));
         }
-        told.push(finding);
+        told.push(Finding {
+            rule: rule.id.clone(),
+            category: rule.category,
+            severity: rule.severity,
+            parts: parts.into_vec(),
+            redact: rule.redact,
+        });
     }
     told
 }

@@ -167,25 +167,70 @@ impl Places {
         self.end += length;
     }
 
-    /// Where bytes of the text come from: one range for each piece, what was taken out between them included.
-    pub(super) fn parts(&self, range: Range<usize>) -> Vec<(usize, Range<usize>)> {
+    /// Where bytes of the text come from; `None` if they lie nowhere.
+    pub(super) fn parts(&self, range: &Range<usize>) -> Option<Parts> {
         let first = self
             .segments
             .partition_point(|segment| segment.at + segment.length <= range.start);
-        let mut parts: Vec<(usize, Range<usize>)> = Vec::new();
-        let touched = self
-            .segments
-            .iter()
-            .skip(first)
-            .take_while(|segment| segment.at < range.end);
-        for segment in touched {
-            let place = segment.raw(&range);
-            match parts.last_mut() {
-                Some((piece, whole)) if *piece == segment.piece => whole.end = place.end,
-                Some(_) | None => parts.push((segment.piece, place)),
+        let behind = self.segments.partition_point(|segment| segment.at < range.end);
+        // A text may be cut into segments of a byte each, and a finding may cover thousands of them.
+        let mut touched = self.segments.get(first..behind).unwrap_or_default();
+        let mut next = || {
+            let first = touched.first()?;
+            let of_piece = touched.partition_point(|segment| segment.piece == first.piece);
+            let (here, others) = touched.split_at_checked(of_piece)?;
+            touched = others;
+            Some((first.piece, first.raw(range).start..here.last()?.raw(range).end))
+        };
+        let (piece, place) = next()?;
+        Some(match next() {
+            None => Parts::One(piece, place),
+            Some(second) => Parts::Several(
+                [(piece, place), second]
+                    .into_iter()
+                    .chain(std::iter::from_fn(next))
+                    .collect(),
+            ),
+        })
+    }
+}
+
+/// Bytes of the document: one range for each piece, what was taken out between them included. Most lie in one piece,
+/// and there may be very many of them.
+#[derive(Debug)]
+pub(super) enum Parts {
+    One(usize, Range<usize>),
+    /// In document order.
+    Several(Vec<(usize, Range<usize>)>),
+}
+
+impl Parts {
+    /// The piece and the place where they begin, and those where they end.
+    pub(super) fn ends(&self) -> [(usize, usize); 2] {
+        match self {
+            Self::One(piece, range) => [(*piece, range.start), (*piece, range.end)],
+            Self::Several(parts) => [
+                parts.first().map_or((0, 0), |(piece, range)| (*piece, range.start)),
+                parts.last().map_or((0, 0), |(piece, range)| (*piece, range.end)),
+            ],
+        }
+    }
+
+    pub(super) fn map(self, mut change: impl FnMut(usize, Range<usize>) -> Range<usize>) -> Self {
+        match self {
+            Self::One(piece, range) => Self::One(piece, change(piece, range)),
+            Self::Several(parts) => {
+                let each = parts.into_iter().map(|(piece, range)| (piece, change(piece, range)));
+                Self::Several(each.collect())
             }
         }
-        parts
+    }
+
+    pub(super) fn into_vec(self) -> Vec<(usize, Range<usize>)> {
+        match self {
+            Self::One(piece, range) => vec![(piece, range)],
+            Self::Several(parts) => parts,
+        }
     }
 }
 
