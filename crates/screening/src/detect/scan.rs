@@ -27,6 +27,30 @@ pub(super) struct Windows {
     glued: Vec<Glued>,
     /// Bytes that may still be tried for borders that the text does not show.
     tries: usize,
+    /// Bytes of refused matches that each rule may still look at again.
+    again: Vec<usize>,
+}
+
+/// What a rule needs beside its pattern, over all its windows in a text.
+struct Effort<'a> {
+    ends: &'a mut Ends,
+    again: &'a mut usize,
+}
+
+impl Effort<'_> {
+    /// Makes room for a window of a rule.
+    fn allow(&mut self, rule: &Rule, length: usize) {
+        // INVARIANT: the room of a card rule is never used up elsewhere, since nothing is told in its place.
+        if rule.wake == Wake::Digits {
+            *self.again = AGAIN;
+        }
+        let times = match rule.redact {
+            Redact::Mask => AGAIN_TIMES,
+            // A hint that hides in a refused one may be missed: nothing depends on it.
+            Redact::DetectOnly => 1,
+        };
+        *self.again = self.again.saturating_add(times * length);
+    }
 }
 
 /// A keyword with a border near it that the text does not show: what it begins may end there.
@@ -46,6 +70,7 @@ impl Windows {
             closed: Vec::new(),
             glued: Vec::new(),
             tries: TRIES,
+            again: vec![AGAIN; detector.rules.len()],
         }
     }
 
@@ -99,7 +124,7 @@ impl Scan<'_> {
         let mut ends = Ends::new();
         let mut searched: (usize, usize) = (usize::MAX, 0);
         for (index, window) in windows.closed.drain(..) {
-            let Some(rule) = self.detector.rules.get(index) else {
+            let Some((rule, again)) = self.detector.rules.get(index).zip(windows.again.get_mut(index)) else {
                 continue;
             };
             // A match may reach beyond its window: what was told once is not told again.
@@ -108,18 +133,20 @@ impl Scan<'_> {
             } else {
                 window.start
             };
-            let end = self.window(rule, start..window.end, &mut ends, |secret| give(index, secret));
+            let effort = Effort { ends: &mut ends, again };
+            let end = self.window(rule, start..window.end, effort, |secret| give(index, secret));
             searched = (index, end);
         }
         for glued in std::mem::take(&mut windows.glued) {
-            self.unglue(&glued, &mut windows.tries, &mut give);
+            self.unglue(&glued, windows, &mut give);
         }
     }
 
     /// A secret whose end, or whose beginning, touches other text only because of what was taken out between them, or
     /// because the next block begins there. The longest way to read it wins.
-    fn unglue(&self, glued: &Glued, tries: &mut usize, give: &mut impl FnMut(usize, Range<usize>)) {
-        let Some(rule) = self.detector.rules.get(glued.rule) else {
+    fn unglue(&self, glued: &Glued, windows: &mut Windows, give: &mut impl FnMut(usize, Range<usize>)) {
+        let Windows { tries, again, .. } = windows;
+        let Some((rule, again)) = self.detector.rules.get(glued.rule).zip(again.get_mut(glued.rule)) else {
             return;
         };
         let start = if self.cuts.binary_search(&glued.keyword).is_ok() {
@@ -146,7 +173,8 @@ impl Scan<'_> {
             };
             let mut found = false;
             let window = glued.keyword.saturating_sub(rule.reach.before).max(start) - start..text.len();
-            alone.window(rule, window, &mut Ends::new(), |secret| {
+            let ends = &mut Ends::new();
+            alone.window(rule, window, Effort { ends, again }, |secret| {
                 found = true;
                 give(glued.rule, start + secret.start..start + secret.end);
             });
@@ -195,9 +223,16 @@ impl Scan<'_> {
     }
 
     /// Tries a rule in a window; gives the end of what it looked at.
-    fn window(&self, rule: &Rule, window: Range<usize>, ends: &mut Ends, mut give: impl FnMut(Range<usize>)) -> usize {
+    fn window(
+        &self,
+        rule: &Rule,
+        window: Range<usize>,
+        mut effort: Effort<'_>,
+        mut give: impl FnMut(Range<usize>),
+    ) -> usize {
         let (mut at, mut end) = (window.start, window.end);
-        let mut again = AGAIN + AGAIN_TIMES * window.len();
+        effort.allow(rule, window.len());
+        let mut read_to = at;
         let mut hints = HINTS;
         while at + rule.reach.shortest <= end {
             let Some(seen) = self.text.get(..end) else { break };
@@ -213,7 +248,7 @@ impl Scan<'_> {
                 }
             }
             let whole = found.range();
-            if let Some(secret) = self.secret(rule, &whole, seen, ends) {
+            if let Some(secret) = self.secret(rule, &whole, seen, effort.ends) {
                 at = secret.end.max(whole.end);
                 give(secret);
                 // The hundredth path of a key file says nothing new; the hundredth token has to be masked.
@@ -223,16 +258,19 @@ impl Scan<'_> {
                 }
                 continue;
             }
-            // A refused match may hide a good one that begins inside it. Looking there costs what was matched, and
+            // A refused match may hide a good one that begins inside it. What is read twice for that is paid for, and
             // an attacker may make each fail, so there is an end to it: then what could be a secret counts as one.
-            at = match again.checked_sub(whole.len()) {
+            let twice = read_to.saturating_sub(whole.start).min(whole.len());
+            read_to = read_to.max(whole.end);
+            at = match effort.again.checked_sub(twice) {
                 Some(rest) => {
-                    again = rest;
+                    *effort.again = rest;
                     whole.start + 1
                 }
                 None => {
                     if rule.wake == Wake::Keywords && rule.redact == Redact::Mask {
-                        give(whole.clone());
+                        // What begins inside may go on behind it.
+                        give(whole.start..(whole.end + rule.reach.after).min(end));
                     }
                     whole.end
                 }
@@ -269,9 +307,10 @@ impl Scan<'_> {
     }
 }
 
-/// Bytes of refused matches in a window that are looked at again, and as many times the window itself.
+/// Bytes of refused matches of a rule that are read twice in one message, and as many times its windows. Matches that
+/// do not overlap use none of it, so only a text that was made for it comes to the end.
 const AGAIN: usize = 64 << 10;
-const AGAIN_TIMES: usize = 8;
+const AGAIN_TIMES: usize = 4;
 
 /// Keywords near such borders that are remembered one by one.
 const MOST_GLUED: usize = 1 << 16;

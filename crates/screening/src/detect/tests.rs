@@ -3,6 +3,7 @@
 mod corpus;
 mod disguises;
 mod evasions;
+mod floods;
 mod ordinary;
 mod packs;
 mod places;
