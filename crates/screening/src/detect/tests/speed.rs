@@ -178,8 +178,9 @@ fn speed_of_the_worst_texts() {
             keep(&format!("only {word}"), &dense);
         }
     }
-    let fuzzed = include_str!("../../../../../fuzz/corpus/detect/worst_bearer_and_cards");
-    keep("found by the fuzzer", &raw(&repeated(fuzzed)));
+    for (label, seed) in SLOW_SEEDS {
+        keep(label, &raw(&repeated(seed)));
+    }
     keep(
         "bearers, nothing between",
         &repeated("Authorization: Bearer abcd2fgh+++"),
@@ -199,3 +200,35 @@ fn speed_of_the_worst_texts() {
     keep("jwt dots", &repeated("eyJaaaaaaaaaaaa.aaaaa.aaaaaaaaaaaa."));
     println!("worst: {:.1} MB/s, {} ({} rules)", slowest.0, slowest.1, keywords.len());
 }
+
+/// Texts that were found to be slow, by the fuzzer and by hand.
+const SLOW_SEEDS: [(&str, &str); 7] = [
+    (
+        "found by the fuzzer",
+        include_str!("../../../../../fuzz/corpus/detect/worst_bearer_and_cards"),
+    ),
+    (
+        "files, placeholders before them",
+        include_str!("../../../../../fuzz/corpus/detect/worst_files_of_dots"),
+    ),
+    (
+        "names in names",
+        include_str!("../../../../../fuzz/corpus/detect/worst_names_in_names"),
+    ),
+    (
+        "names, equals signs",
+        include_str!("../../../../../fuzz/corpus/detect/worst_equals_signs"),
+    ),
+    (
+        "long tokens in each other",
+        include_str!("../../../../../fuzz/corpus/detect/worst_long_prefixes"),
+    ),
+    (
+        "glued headers",
+        include_str!("../../../../../fuzz/corpus/detect/worst_glued_headers"),
+    ),
+    (
+        "glued prefixes",
+        include_str!("../../../../../fuzz/corpus/detect/worst_glued_prefixes"),
+    ),
+];
