@@ -63,7 +63,7 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         let tree = |stage: &str| Figure::of(stage, || serde_json::from_slice::<Value>(&result).is_ok()).reading(size);
         add(&tree, &format!("screen {kilobytes} KB: merely a tree, for comparison"));
     }
-    for (what, text) in texts() {
+    for (what, text) in texts().into_iter().chain(worst()) {
         let scan = |stage: &str| Figure::of(stage, || bench.find(&text)).reading(text.len());
         add(&scan, &format!("secrets in 1 MB of {what}"));
         let take = |stage: &str| {
@@ -215,12 +215,38 @@ fn with_copy(bytes: usize) -> Bytes {
     result.to_string().into()
 }
 
-fn texts() -> [(&'static str, String); 3] {
+/// Texts that keep the rules busiest, of those the fuzzer was given or found.
+fn worst() -> [(&'static str, String); 7] {
+    let text = |part: &[u8]| repeat(&String::from_utf8_lossy(part));
+    macro_rules! seed {
+        ($name:literal) => {
+            (
+                $name,
+                text(include_bytes!(concat!("../../../fuzz/corpus/detect/", $name))),
+            )
+        };
+    }
+    [
+        seed!("worst_bearer_and_cards"),
+        seed!("worst_equals_signs"),
+        seed!("worst_files_of_dots"),
+        seed!("worst_glued_headers"),
+        seed!("worst_glued_prefixes"),
+        seed!("worst_long_prefixes"),
+        seed!("worst_names_in_names"),
+    ]
+}
+
+/// A megabyte of it.
+fn repeat(part: &str) -> String {
     const MEGABYTE: usize = 1 << 20;
+    part.repeat(MEGABYTE.div_ceil(part.len()))
+}
+
+fn texts() -> [(&'static str, String); 3] {
     let prose = "The harbour master wrote down every ship, its cargo and the hour of its coming. ";
     let code = "fn main() { let total: u64 = items.iter().map(|item| item.price * item.count).sum(); println!(\\\"{total}\\\"); }\\n";
     let keywords = "token=sk-ghp_AKIA xoxb- password: secret_key glpat- eyJ -----BEGIN ";
-    let repeat = |part: &str| part.repeat(MEGABYTE.div_ceil(part.len()));
     [
         ("prose", repeat(prose)),
         ("code", repeat(code)),
