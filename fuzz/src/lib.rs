@@ -56,7 +56,10 @@ pub fn screen(data: &[u8]) {
     };
     let run = |raw: Bytes, rules: &Rules| screen_raw(Raw::Unread(raw), &origin, rules).release(&[(); 16]);
     let result = run(Bytes::copy_from_slice(raw), &rules);
-    if let Ok([Some(read)]) = members_of(&[br#"{"result":"#, raw, b"}"].concat().into(), 65, ["result"]) {
+    // What is more than one value can be a member and others beside it.
+    if let Ok([Some(read)]) = members_of(&[br#"{"result":"#, raw, b"}"].concat().into(), 65, ["result"])
+        && read.bytes() == raw.trim_ascii()
+    {
         let read = screen_raw(Raw::Scanned(read), &origin, &rules).release(&[(); 16]);
         let bytes = |result: &Result<ScreenedResult, _>| {
             let result = result.as_ref().ok()?;
