@@ -242,6 +242,9 @@ fn breached(breach: Breach, guards: &Guards) -> (Withheld, Option<&'static str>)
     (withheld, Some(guard))
 }
 
+/// The member that holds structured output.
+const STRUCTURED: &str = "structuredContent";
+
 fn unreadable() -> Withheld {
     Withheld {
         code: ReasonCode::ErrorUpstream,

@@ -20,7 +20,7 @@ pub fn needs_view(raw: &[u8]) -> bool {
 }
 
 /// How many bytes from the start are printable ASCII without a backslash.
-pub(crate) fn plain_length(raw: &[u8]) -> usize {
+pub(super) fn plain_length(raw: &[u8]) -> usize {
     let mut length = 0;
     let words = raw.chunks_exact(8);
     let tail = words.remainder();

@@ -307,15 +307,16 @@ impl Scan<'_> {
     }
 }
 
-/// Bytes of refused matches of a rule that are read twice in one message, and as many times its windows. Matches that
-/// do not overlap use none of it, so only a text that was made for it comes to the end.
+/// Bytes of refused matches of a rule that are read twice in one search, that is in about a thousand strings, and as
+/// many times its windows. Matches that do not overlap use none of it, so only a text that was made for it comes to the
+/// end.
 const AGAIN: usize = 64 << 10;
 const AGAIN_TIMES: usize = 4;
 
 /// Keywords near such borders that are remembered one by one.
 const MOST_GLUED: usize = 1 << 16;
 
-/// Bytes of one message that are tried again for borders that do not show.
+/// Bytes of one search that are tried again for borders that do not show.
 const TRIES: usize = 1 << 20;
 
 /// Findings that are only told, of one rule in one window.

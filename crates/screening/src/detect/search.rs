@@ -129,13 +129,12 @@ impl Search<'_> {
                 }
             });
         });
-        if seen.is_empty() {
-            return;
-        }
-        let places = view.places();
-        for (rule, range) in seen.drain(..) {
-            if let Some(parts) = places.parts(&range) {
-                self.tell(rule, parts);
+        if !seen.is_empty() {
+            let places = view.places();
+            for (rule, range) in seen.drain(..) {
+                if let Some(parts) = places.parts(&range) {
+                    self.tell(rule, parts);
+                }
             }
         }
         self.seen = seen;

@@ -20,7 +20,7 @@ use super::strip::Classes;
 use super::truncate::{Cut, cut, notices};
 use super::validate::{self, Declared, Outcome, Verdict};
 use super::walk::{Message, Walked, walk, walk_scanned};
-use super::{Kept, Raw, ScreenedResult, Withheld, breached, unreadable};
+use super::{Kept, Raw, STRUCTURED, ScreenedResult, Withheld, breached, unreadable};
 use crate::detect::{Detector, Written, written};
 use edited::undone;
 
@@ -382,9 +382,6 @@ impl Stopped {
 fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
 }
-
-/// The member that holds structured output.
-const STRUCTURED: &str = "structuredContent";
 
 /// Whether some `_meta` could hold a member under our name, in whatever spelling: each letter of it is one of those that
 /// `\u006` and `\u007` begin.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::STRUCTURED;
 use super::decision::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
@@ -189,7 +190,7 @@ const PROTOCOL: [&str; 24] = [
     "resource",
     "result",
     "role",
-    "structuredContent",
+    STRUCTURED,
     "text",
     "title",
     "type",

@@ -197,11 +197,16 @@ pub fn walk(raw: &[u8], message: Message) -> Result<Walked, SpanFault> {
     walker::walk(raw, message, None)
 }
 
-/// The same for a message that was read through before, without what lies in the value at `quiet`.
+/// The same for a message that was read through before, without what lies in the value at `quiet`. Only the pipeline
+/// may leave something out, since only it knows why nothing can come of it.
 ///
 /// # Errors
 /// When it is nested too deeply, or of 4 GiB and more.
-pub fn walk_scanned(scanned: &scanned::Scanned, message: Message, quiet: Option<Span>) -> Result<Walked, SpanFault> {
+pub(super) fn walk_scanned(
+    scanned: &scanned::Scanned,
+    message: Message,
+    quiet: Option<Span>,
+) -> Result<Walked, SpanFault> {
     walker::walk(scanned.bytes(), message, quiet)
 }
 

@@ -1,6 +1,7 @@
 //! Finds `structuredContent` in a guarded result, and how deep it is, in one pass without a tree. The
 //! grammar inside values is not looked at: of the one that matters the tree does it.
 
+use crate::result::STRUCTURED;
 use vocabulary::json::plain_length;
 use vocabulary::json::scanned::{Named, Scanned};
 use vocabulary::json::span::{decode_name, decode_string};
@@ -35,7 +36,7 @@ pub(super) fn in_bytes(bytes: &[u8]) -> Structured<'_> {
 /// Takes it from a result that was looked through before. For its depth it is read again only where the whole is
 /// deeper than `max_depth` allows a member to be.
 pub(super) fn in_scanned(scanned: &Scanned, max_depth: usize) -> Structured<'_> {
-    match scanned.member(NAME) {
+    match scanned.member(STRUCTURED) {
         Named::Never => match scanned.member(TYPE) {
             Named::Once(raw) if is_unfinished(raw) => Structured::Unfinished,
             Named::Once(_) | Named::Never | Named::Again => Structured::Absent,
@@ -63,8 +64,8 @@ fn members<'a>(reader: &mut Reader<'a>) -> Option<Structured<'a>> {
         let (raw, depth) = reader.value()?;
         let name = decode_name(name)?;
         found = match (name.as_ref(), found) {
-            (NAME, Structured::Absent | Structured::Unfinished) => Structured::Once { raw, depth },
-            (NAME, _) => Structured::Twice,
+            (STRUCTURED, Structured::Absent | Structured::Unfinished) => Structured::Once { raw, depth },
+            (STRUCTURED, _) => Structured::Twice,
             (TYPE, Structured::Absent) if is_unfinished(raw) => Structured::Unfinished,
             (_, found) => found,
         };
@@ -187,5 +188,4 @@ impl<'a> Reader<'a> {
     }
 }
 
-const NAME: &str = "structuredContent";
 const TYPE: &str = "resultType";

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use vocabulary::json::span::{DEEPEST, Scanner};
 
+use crate::result::STRUCTURED;
 use crate::result::edit::units::decoded;
 
 use super::{BlockKind, Message, Mime, Part, Place};
@@ -250,4 +251,4 @@ fn part(block: u32, part: Part) -> Role {
 
 /// Members of `_meta` that only we may write begin like this.
 const OURS: &[u8] = b"portreeve/";
-const LONGEST_KNOWN: usize = "structuredContent".len();
+const LONGEST_KNOWN: usize = STRUCTURED.len();
