@@ -32,6 +32,18 @@ pub(super) fn raw(text: &str) -> String {
     inner.unwrap().to_owned()
 }
 
+/// What is found in blocks of text one behind the other.
+fn in_blocks(texts: &[&str]) -> Vec<Finding> {
+    let pieces: Vec<Piece<'_>> = texts
+        .iter()
+        .map(|raw| Piece {
+            joins: Joins::Previous,
+            ..text_piece(raw)
+        })
+        .collect();
+    DETECTOR.find(&pieces, &NOBODY)
+}
+
 pub(super) fn text_piece(raw: &str) -> Piece<'_> {
     Piece {
         raw: raw.as_bytes(),

@@ -12,17 +12,6 @@ fn found_in(raw: &str) -> Vec<String> {
     found.iter().map(|finding| finding.rule.to_string()).collect()
 }
 
-fn in_blocks(texts: &[&str]) -> Vec<Finding> {
-    let pieces: Vec<Piece<'_>> = texts
-        .iter()
-        .map(|raw| Piece {
-            joins: Joins::Previous,
-            ..text_piece(raw)
-        })
-        .collect();
-    DETECTOR.find(&pieces, &NOBODY)
-}
-
 #[test]
 fn what_a_secret_touches_only_for_the_machine_hides_nothing() {
     let token = token();

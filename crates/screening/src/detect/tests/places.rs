@@ -81,17 +81,7 @@ fn a_secret_over_several_blocks_is_masked_in_each() {
     let (middle, tail) = rest.split_at(15);
     let pieces = [format!("begin {head}"), middle.to_owned(), format!("{tail} end")];
     let texts: Vec<&str> = pieces.iter().map(String::as_str).collect();
-    let joined = |texts: &[&str]| -> Vec<Finding> {
-        let pieces: Vec<_> = texts
-            .iter()
-            .map(|raw| Piece {
-                joins: Joins::Previous,
-                ..text_piece(raw)
-            })
-            .collect();
-        DETECTOR.find(&pieces, &NOBODY)
-    };
-    let found = joined(&texts);
+    let found = in_blocks(&texts);
     assert_eq!(found.len(), 1);
     assert_eq!(covered(&texts, &found[0]), [head, middle, tail]);
     let apart: Vec<_> = texts.iter().map(|raw| text_piece(raw)).collect();
@@ -99,7 +89,7 @@ fn a_secret_over_several_blocks_is_masked_in_each() {
     // What lies in one block is told once, also when the block before it ends in a letter.
     let key = fill("sk-{an:48}", &mut Draw::new(2));
     let texts = ["task", key.as_str()];
-    let found = joined(&texts);
+    let found = in_blocks(&texts);
     assert_eq!(
         found.iter().map(|finding| covered(&texts, finding)).collect::<Vec<_>>(),
         [[key.as_str()]]

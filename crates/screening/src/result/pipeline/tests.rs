@@ -71,6 +71,14 @@ struct Case<'a> {
     schema: Option<&'a str>,
 }
 
+const ORIGIN: Origin<'_> = Origin {
+    server: "srv",
+    name: "tool",
+    message: Message::ToolResult,
+    standing: Standing::Untrusted,
+    declared: Declared::Nothing,
+};
+
 const UNTRUSTED: Case<'_> = Case {
     message: Message::ToolResult,
     standing: Standing::Untrusted,
@@ -92,11 +100,10 @@ fn told(raw: &str, case: &Case<'_>, rules: &Rules) -> Told {
 fn screened(raw: Raw, case: &Case<'_>, rules: &Rules) -> Told {
     let declaration = Declaration::compile(case.schema.map(str::as_bytes));
     let origin = Origin {
-        server: "srv",
-        name: "tool",
         message: case.message,
         standing: case.standing,
         declared: declaration.declared(),
+        ..ORIGIN
     };
     let screening = screen(raw, &origin, rules);
     let decisions = screening.decisions().to_vec();
@@ -372,15 +379,8 @@ fn a_long_text_is_cut_behind_its_masks_and_the_rest_is_kept_without_a_fence() {
         limit_bytes: 20,
         mint: || "KEY".to_owned(),
     });
-    let origin = Origin {
-        server: "srv",
-        name: "tool",
-        message: Message::ToolResult,
-        standing: Standing::Untrusted,
-        declared: Declared::Nothing,
-    };
     let raw = text(&format!("0123456789 {TOKEN} and more"));
-    let mut result = screen(Raw::Unread(raw.into()), &origin, &rules).release(&[()]).unwrap();
+    let mut result = screen(Raw::Unread(raw.into()), &ORIGIN, &rules).release(&[()]).unwrap();
     let kept = result.take_kept();
     assert_eq!(
         (kept[0].key.as_str(), kept[0].whole.as_str()),
@@ -405,11 +405,8 @@ fn a_long_text_in_the_result_of_a_task_is_cut_and_the_result_says_so() {
         mint: || "KEY".to_owned(),
     });
     let origin = Origin {
-        server: "srv",
-        name: "tool",
         message: Message::TaskState,
-        standing: Standing::Untrusted,
-        declared: Declared::Nothing,
+        ..ORIGIN
     };
     let inner = text(&format!("0123456789 {TOKEN} and more"));
     let members = inner.strip_prefix('{').unwrap();
@@ -452,14 +449,7 @@ fn a_definition_with_what_nobody_sees_is_withheld_whole() {
 
 #[test]
 fn without_a_receipt_for_every_decision_nothing_is_given_out() {
-    let origin = Origin {
-        server: "srv",
-        name: "tool",
-        message: Message::ToolResult,
-        standing: Standing::Untrusted,
-        declared: Declared::Nothing,
-    };
-    let screening = screen(Raw::Unread(text(TOKEN).into()), &origin, &redacting());
+    let screening = screen(Raw::Unread(text(TOKEN).into()), &ORIGIN, &redacting());
     let withheld = screening.release::<()>(&[]).unwrap_err();
     assert_eq!(withheld.code, ReasonCode::DenyReceiptUnavailable);
 }

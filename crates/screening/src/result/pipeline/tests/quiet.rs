@@ -14,14 +14,7 @@ fn scanned(structured: &str) -> Scanned {
 }
 
 fn is_quiet(structured: &str, rules: &Rules) -> bool {
-    let origin = Origin {
-        server: "srv",
-        name: "tool",
-        message: Message::ToolResult,
-        standing: Standing::Untrusted,
-        declared: Declared::Nothing,
-    };
-    let run = Run { origin: &origin, rules };
+    let run = Run { origin: &ORIGIN, rules };
     run.quiet(&scanned(structured)).is_some()
 }
 
