@@ -64,6 +64,8 @@ enum Placed<'a> {
     Closed(Value<'a>),
 }
 
+/// Some of these are always part of the loop: a string that comes back through memory, in words, and is loaded again in
+/// wider pieces makes the processor wait for every name.
 impl<'a> Reader<'a> {
     /// Reads a scalar or an empty container, or opens a container and gives nothing yet.
     fn begin(&mut self, open: &mut Vec<Frame<'a>>) -> Result<Option<Value<'a>>, Fault> {
@@ -167,8 +169,6 @@ impl<'a> Reader<'a> {
         loop {
             let start = self.at;
             self.skip_plain();
-            // The rest is most often no longer than what came before.
-            decoded.reserve(2 * (self.at - start));
             decoded.push_str(self.text.get(start..self.at).ok_or(Fault::Malformed)?);
             self.within_length(decoded.len())?;
             match self.take() {
