@@ -314,7 +314,7 @@ impl Object {
     pub fn get(&self, body: &[u8], name: &str) -> Option<Span> {
         self.members
             .iter()
-            .find(|(key, _)| key.text(body) == name)
+            .find(|(key, _)| key.bytes(body) == name.as_bytes())
             .map(|(_, span)| span.clone())
     }
 
@@ -333,7 +333,7 @@ impl Object {
             loop {
                 let key = scanner.key_span()?;
                 let name = Name::read(body, key)?;
-                if members.iter().any(|(known, _)| known.text(body) == name.text(body)) {
+                if members.iter().any(|(known, _)| known.bytes(body) == name.bytes(body)) {
                     return Err(SpanFault::DuplicateKey);
                 }
                 if members.len() == MOST_MEMBERS {
@@ -367,12 +367,13 @@ impl Name {
     }
 
     fn text<'a>(&'a self, body: &'a [u8]) -> &'a str {
+        std::str::from_utf8(self.bytes(body)).unwrap_or_default()
+    }
+
+    fn bytes<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match self {
-            Self::Plain(span) => body
-                .get(span.clone())
-                .and_then(|raw| std::str::from_utf8(raw).ok())
-                .unwrap_or_default(),
-            Self::Unescaped(text) => text,
+            Self::Plain(span) => body.get(span.clone()).unwrap_or_default(),
+            Self::Unescaped(text) => text.as_bytes(),
         }
     }
 }

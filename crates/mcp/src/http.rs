@@ -13,6 +13,9 @@ pub const JSON: &str = "application/json";
 /// The media type of a stream of messages.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
+/// What the protocol tells clients to accept, as nearly all of them spell it.
+const USUALLY_ACCEPTED: &str = "application/json, text/event-stream";
+
 /// The form a client takes its answer in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnswerForm {
@@ -25,6 +28,9 @@ pub enum AnswerForm {
 /// The form `Accept` admits, JSON preferred; `None` if it admits neither.
 #[must_use]
 pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
+    if accepts_the_usual(headers) {
+        return Some(AnswerForm::Json);
+    }
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
     if values.peek().is_none() {
         return Some(AnswerForm::Json);
@@ -50,6 +56,9 @@ pub fn answer_form(headers: &HeaderMap) -> Option<AnswerForm> {
 /// Whether `Accept` names event streams: a client that only says `*/*` may not expect one.
 #[must_use]
 pub fn admits_events(headers: &HeaderMap) -> bool {
+    if accepts_the_usual(headers) {
+        return true;
+    }
     let values = headers.get_all(header::ACCEPT).iter();
     let mut ranges = values
         .filter_map(|value| value.to_str().ok())
@@ -58,6 +67,13 @@ pub fn admits_events(headers: &HeaderMap) -> bool {
         let kind = range.split(';').next().unwrap_or_default().trim();
         !is_refused(range) && (kind.eq_ignore_ascii_case(EVENT_STREAM) || kind.eq_ignore_ascii_case("text/*"))
     })
+}
+
+/// Needs no reading; whatever further values say, they take nothing back.
+fn accepts_the_usual(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .is_some_and(|value| value == USUALLY_ACCEPTED)
 }
 
 /// `;q=0` says that a form is not acceptable.

@@ -4,8 +4,10 @@
 mod edited;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use vocabulary::ReasonCode;
 use vocabulary::json::scanned::{Named, Scanned, members_of};
 use vocabulary::json::span::Span;
@@ -386,8 +388,10 @@ fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
 /// Whether some `_meta` could hold a member under our name, in whatever spelling: each letter of it is one of those that
 /// `\u006` and `\u007` begin.
 pub(crate) fn may_be_forged(raw: &[u8]) -> bool {
-    let escaped = |at: usize| matches!(raw.get(at + b"\\u00".len()), Some(b'6' | b'7'));
-    memchr::memmem::find(raw, b"portreeve").is_some() || memchr::memmem::find_iter(raw, b"\\u00").any(escaped)
+    static OURS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("portreeve"));
+    static ESCAPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
+    let one_of_ours = |at: usize| matches!(raw.get(at + ESCAPED.needle().len()), Some(b'6' | b'7'));
+    OURS.find(raw).is_some() || ESCAPED.find_iter(raw).any(one_of_ours)
 }
 
 #[cfg(test)]
