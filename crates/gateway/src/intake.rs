@@ -2,13 +2,13 @@
 
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming};
 use ledger::Arrival;
 use vocabulary::{ReceiptId, TraceId};
 
@@ -44,7 +44,7 @@ pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mu
     let read = async {
         let mut whole = BytesMut::new();
         let mut only = None;
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = poll_fn(|context| next_frame(&mut body, context)).await {
             let Ok(data) = frame.map_err(|_| BodyFault::Unfinished)?.into_data() else {
                 continue;
             };
@@ -70,4 +70,15 @@ pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mu
             .await
             .unwrap_or(Err(BodyFault::Unfinished)),
     }
+}
+
+/// Its connection is not run again to read on where the body is whole and both are one task.
+fn next_frame(body: &mut Incoming, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    let (polled, read_on) = upstream::hush(|| Pin::new(&mut *body).poll_frame(context));
+    if let Some(read_on) = read_on
+        && !(body.is_end_stream() && read_on.is_for(context))
+    {
+        read_on.wake();
+    }
+    polled
 }

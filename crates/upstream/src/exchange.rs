@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
-use hyper::body::Incoming;
 use mcp::http::SESSION_ID;
 use mcp::server::{Nonsense, ServerMessage, is_our_id};
 
@@ -18,6 +17,7 @@ use crate::http::{Post, judge};
 use crate::message::Messages;
 use crate::server::Server;
 use crate::session::Opened;
+use crate::wire::Arriving;
 
 /// A request that waits for its answer.
 pub(crate) struct Exchange<'a> {
@@ -102,7 +102,7 @@ impl Exchange<'_> {
         Err(duplex.ended())
     }
 
-    async fn read(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {
+    async fn read(&self, response: Response<Arriving>) -> Result<ServerMessage, Failure> {
         let mut messages = Messages::of(response, self.server.caps);
         for _ in 0..MOST_RESUMPTIONS {
             let broken = match self.read_stream(&mut messages).await {
@@ -167,7 +167,7 @@ impl Exchange<'_> {
     }
 
     /// An error may come with an HTTP status of its own; anything else is the status alone.
-    async fn read_refusal(&self, response: Response<Incoming>) -> Result<ServerMessage, Failure> {
+    async fn read_refusal(&self, response: Response<Arriving>) -> Result<ServerMessage, Failure> {
         let status = response.status();
         let had_session = self.session.is_some_and(|session| session.session_id.is_some());
         if let Err(gone @ Failure::SessionGone) = judge(status, had_session) {

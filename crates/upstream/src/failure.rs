@@ -16,7 +16,7 @@ pub enum TlsFault {
 pub enum Failure {
     /// No connection: nothing was sent.
     #[error("the server cannot be reached")]
-    Unreachable(#[source] hyper_util::client::legacy::Error),
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The connection broke after something may have been sent.
     #[error("the connection to the server broke")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -7,11 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use mcp::http::{JSON, PROTOCOL_VERSION, SESSION_ID};
 use rustls_pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
@@ -21,6 +18,7 @@ use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
 use crate::server::Caps;
 use crate::session::Opened;
+use crate::wire::{Arriving, Wires};
 
 /// The way to one server.
 pub(crate) struct Link {
@@ -32,9 +30,11 @@ pub(crate) struct Link {
 /// Where a server is, and the connections to it.
 struct Web {
     url: Uri,
+    /// The url's path as a request names it.
+    path: Uri,
     /// The url's host as a header, spelled once.
     host: Option<HeaderValue>,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    wires: Wires,
 }
 
 /// One message to send.
@@ -98,15 +98,11 @@ impl Link {
             .https_or_http()
             .enable_http1()
             .wrap_connector(plain);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(std::time::Duration::from_secs(60))
-            .retry_canceled_requests(false)
-            .build(connector);
         let web = Web {
+            path: path_of(&url),
             host: host_header(&url),
+            wires: Wires::new(connector, url.clone()),
             url,
-            client,
         };
         Ok(Self {
             web: Some(web),
@@ -144,9 +140,9 @@ impl Link {
     }
 
     /// Sends a message; the head of the answer, whatever its status.
-    pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<Arriving>, Failure> {
         let web = self.web()?;
-        web.request(web.build(post)).await
+        web.send(web.build(post)).await
     }
 
     /// Opens a session's stream of messages that answer nothing, or takes up one that broke.
@@ -155,10 +151,9 @@ impl Link {
         session: &Opened,
         credential: &UpstreamCredential,
         last_event_id: Option<&str>,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Arriving>, Failure> {
         let web = self.web()?;
-        let mut request = Request::new(Full::new(Bytes::new()));
-        *request.uri_mut() = web.url.clone();
+        let mut request = web.request_to(&web.path, Bytes::new());
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -167,7 +162,7 @@ impl Link {
         }
         session.put_on(headers);
         credential.put_on(headers);
-        let response = web.request(request).await?;
+        let response = web.send(request).await?;
         judge(response.status(), session.session_id.is_some())?;
         Ok(response)
     }
@@ -176,73 +171,64 @@ impl Link {
     pub(crate) async fn open_plain_stream(
         &self,
         credential: &UpstreamCredential,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Arriving>, Failure> {
         let web = self.web()?;
-        let mut request = Request::new(Full::new(Bytes::new()));
-        *request.uri_mut() = web.url.clone();
+        let mut request = web.request_to(&web.path, Bytes::new());
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         credential.put_on(headers);
-        web.request(request).await
+        web.send(request).await
     }
 
-    /// What a server calls its endpoint, if that is on its own origin.
+    /// The path of what a server calls its endpoint, if that is on its own origin.
     pub(crate) fn same_origin(&self, endpoint: &str) -> Option<Uri> {
         let web = self.web.as_ref()?;
         let given: Uri = endpoint.parse().ok()?;
-        match given.authority() {
-            None if endpoint.starts_with('/') => {
-                let mut parts = web.url.clone().into_parts();
-                parts.path_and_query = given.into_parts().path_and_query;
-                Uri::from_parts(parts).ok()
-            }
-            None => None,
-            Some(authority) => {
-                let same = Some(authority) == web.url.authority() && given.scheme() == web.url.scheme();
-                same.then_some(given)
-            }
-        }
+        let same = match given.authority() {
+            None => endpoint.starts_with('/'),
+            Some(authority) => Some(authority) == web.url.authority() && given.scheme() == web.url.scheme(),
+        };
+        same.then(|| path_of(&given))
     }
 
     /// Ends a session. Whether the server knows how to is its own business.
     pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
         let Some(web) = &self.web else { return };
-        let mut request = Request::new(Full::new(Bytes::new()));
+        let mut request = web.request_to(&web.path, Bytes::new());
         *request.method_mut() = Method::DELETE;
-        *request.uri_mut() = web.url.clone();
         session.put_on(request.headers_mut());
         credential.put_on(request.headers_mut());
-        let _ = web.request(request).await;
+        let _ = web.send(request).await;
     }
 }
 
 impl Web {
-    async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
-        let response = self.client.request(request).await.map_err(|error| {
-            if error.is_connect() {
-                Failure::Unreachable(error)
-            } else {
-                Failure::Broken(Box::new(error))
-            }
-        })?;
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Arriving>, Failure> {
+        let response = self.wires.send(request).await?;
         if response.status().is_redirection() {
             return Err(Failure::Redirected);
         }
         Ok(response)
     }
 
-    /// INVARIANT: no header of a client is in reach here; all of them are written below.
-    fn build(&self, post: Post<'_>) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(post.body));
-        *request.method_mut() = Method::POST;
-        let endpoint = post.session.and_then(|opened| opened.endpoint());
-        *request.uri_mut() = endpoint.unwrap_or(&self.url).clone();
+    fn request_to(&self, path: &Uri, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.uri_mut() = path.clone();
         let headers = request.headers_mut();
         headers.reserve(HEADERS);
         if let Some(host) = &self.host {
             headers.insert(header::HOST, host.clone());
         }
+        request
+    }
+
+    /// INVARIANT: no header of a client is in reach here; all of them are written below.
+    fn build(&self, post: Post<'_>) -> Request<Full<Bytes>> {
+        let endpoint = post.session.and_then(|opened| opened.endpoint());
+        let mut request = self.request_to(endpoint.unwrap_or(&self.path), post.body);
+        *request.method_mut() = Method::POST;
+        let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         headers.insert(
             header::ACCEPT,
@@ -273,6 +259,11 @@ impl Opened {
             headers.insert(SESSION_ID, id.clone());
         }
     }
+}
+
+/// What a request names of a url: nobody but the server itself is asked.
+fn path_of(url: &Uri) -> Uri {
+    url.path_and_query().cloned().map_or_else(Uri::default, Uri::from)
 }
 
 /// As the client would spell it for every request: without a port that the scheme implies.

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::Response;
-use hyper::body::Incoming;
 use mcp::Era;
 use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::ServerMessage;
@@ -18,6 +17,7 @@ use crate::http::{Post, judge};
 use crate::message::Messages;
 use crate::server::Server;
 use crate::session::{Guest, Opened};
+use crate::wire::Arriving;
 
 /// What is listened for. A session's stream says what it likes; a modern server only what is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -105,7 +105,7 @@ pub async fn listen(
     }
 }
 
-async fn open(server: &Server, opened: &Opened) -> Result<Response<Incoming>, Failure> {
+async fn open(server: &Server, opened: &Opened) -> Result<Response<Arriving>, Failure> {
     let credential = server.credential.fetch();
     let open = server.link.open_stream(opened, &credential, None);
     let opening = tokio::time::timeout(server.caps.timeout, open);

@@ -5,18 +5,17 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 use mcp::http::EVENT_STREAM;
 use mcp::server::{self, Nonsense, ServerMessage};
 use mcp::sse::EventReader;
 
 use crate::failure::Failure;
 use crate::server::Caps;
+use crate::wire::Arriving;
 
 /// The messages of one answer.
 pub(crate) struct Messages {
-    body: Incoming,
+    body: Arriving,
     form: Form,
     caps: Caps,
     ready: VecDeque<Bytes>,
@@ -34,7 +33,7 @@ enum Form {
 }
 
 impl Messages {
-    pub(crate) fn of(response: Response<Incoming>, caps: Caps) -> Self {
+    pub(crate) fn of(response: Response<Arriving>, caps: Caps) -> Self {
         let is_stream =
             mcp::http::media_type(response.headers()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM));
         let form = match response.status() {
@@ -73,7 +72,7 @@ impl Messages {
             let (Form::Events(_) | Form::Labelled(_)) = self.form else {
                 return Ok(None);
             };
-            let Some(piece) = next_piece(&mut self.body).await? else {
+            let Some(piece) = self.body.piece().await? else {
                 return Ok(None);
             };
             self.take_piece(piece).await?;
@@ -96,7 +95,7 @@ impl Messages {
             let (Form::Events(_) | Form::Labelled(_)) = self.form else {
                 return Ok(None);
             };
-            let Some(piece) = next_piece(&mut self.body).await? else {
+            let Some(piece) = self.body.piece().await? else {
                 return Ok(None);
             };
             self.take_piece(piece).await?;
@@ -142,12 +141,12 @@ impl Messages {
 }
 
 /// Reads the rest of a body under a cap. One piece is handed on without being copied.
-pub(crate) async fn collect(body: &mut Incoming, first: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
-    if body.size_hint().lower() > max_bytes as u64 {
+pub(crate) async fn collect(body: &mut Arriving, first: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
+    if body.at_least() > max_bytes as u64 {
         return Err(Failure::TooLarge);
     }
     let first = if first.is_empty() {
-        match next_piece(body).await? {
+        match body.piece().await? {
             Some(piece) => piece,
             None => return Ok(Bytes::new()),
         }
@@ -156,9 +155,9 @@ pub(crate) async fn collect(body: &mut Incoming, first: Bytes, max_bytes: usize)
     };
     let mut whole = BytesMut::new();
     let mut total = first.len();
-    while let Some(piece) = next_piece(body).await? {
+    while let Some(piece) = body.piece().await? {
         if whole.is_empty() {
-            let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(max_bytes);
+            let expected = usize::try_from(body.at_least()).unwrap_or(0).min(max_bytes);
             whole.reserve(total + piece.len().max(expected));
             whole.extend_from_slice(&first);
         }
@@ -172,16 +171,4 @@ pub(crate) async fn collect(body: &mut Incoming, first: Bytes, max_bytes: usize)
         return Err(Failure::TooLarge);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
-}
-
-pub(crate) async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Broken(Box::new(error)))?;
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }

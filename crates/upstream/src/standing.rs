@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::Response;
-use hyper::body::Incoming;
 use mcp::server::ServerMessage;
 
 use crate::duplex::Source;
@@ -12,6 +11,7 @@ use crate::failure::Failure;
 use crate::message::Messages;
 use crate::server::Server;
 use crate::session::Opened;
+use crate::wire::Arriving;
 
 /// See the module.
 pub(crate) struct Standing {
@@ -52,7 +52,7 @@ impl Standing {
     }
 }
 
-async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<Response<Incoming>, Failure> {
+async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<Response<Arriving>, Failure> {
     let credential = server.credential.fetch();
     let opening = server.link.open_stream(session, &credential, last);
     let patience = LONGEST_OPENING.min(server.caps.timeout);

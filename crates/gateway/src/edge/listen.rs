@@ -18,6 +18,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use upstream::Hushable;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
@@ -152,7 +153,8 @@ where
         }
     });
     let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
-    let mut conversation = std::pin::pin!(watcher.watch(conversation));
+    let conversation = std::pin::pin!(watcher.watch(conversation));
+    let mut conversation = Hushable::new(conversation);
     loop {
         tokio::select! {
             // A connection that breaks is the peer's business; what was asked on it has its own record.

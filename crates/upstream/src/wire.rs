@@ -1,0 +1,241 @@
+//! Connections to one server. Each is driven by the call that uses it: no task stands between a call and its answer,
+//! so that nobody has to be woken on the way, and those that wait for their next use cost nothing.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::failure::Failure;
+use crate::hush::hush;
+
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often those are looked after that wait.
+const LOOK_AFTER: Duration = Duration::from_secs(15);
+
+/// The connections to one server.
+pub(crate) struct Wires(Arc<Rack>);
+
+/// Where connections wait for their next use.
+struct Rack {
+    connector: HttpsConnector<HttpConnector>,
+    server: Uri,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The one that was used last comes last, and is used first.
+    wires: Vec<(Box<Wire>, Instant)>,
+    /// Whether somebody looks after them.
+    attended: bool,
+}
+
+impl Wires {
+    /// To this server; none is opened yet.
+    pub(crate) fn new(connector: HttpsConnector<HttpConnector>, server: Uri) -> Self {
+        Self(Arc::new(Rack {
+            connector,
+            server,
+            waiting: Mutex::default(),
+        }))
+    }
+
+    /// Sends a request; the head of the answer. Dropped before its end, the connection is closed.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Arriving>, Failure> {
+        let mut wire = match self.0.take() {
+            Some(wire) => wire,
+            None => self.0.open().await.map_err(Failure::Unreachable)?,
+        };
+        let (head, body) = wire.ask(request).await?.into_parts();
+        let arriving = Arriving {
+            body: Some(body),
+            wire: Some(wire),
+            rack: Arc::clone(&self.0),
+        };
+        Ok(Response::from_parts(head, arriving))
+    }
+}
+
+impl Rack {
+    fn take(&self) -> Option<Box<Wire>> {
+        loop {
+            let (mut wire, _) = self.waiting().wires.pop()?;
+            // The server may have closed it while nobody looked.
+            if wire.is_free() {
+                return Some(wire);
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Box<Wire>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut connector = self.connector.clone();
+        poll_fn(|context| connector.poll_ready(context)).await?;
+        let stream = connector.call(self.server.clone()).await?;
+        let (sender, connection) = handshake(stream).await?;
+        Ok(Box::new(Wire {
+            sender,
+            connection,
+            ended: false,
+        }))
+    }
+
+    fn put(self: &Arc<Self>, wire: Box<Wire>) {
+        let mut waiting = self.waiting();
+        waiting.wires.push((wire, Instant::now()));
+        if waiting.attended {
+            return;
+        }
+        // Without a runtime the process is ending, and everything is closed.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            waiting.attended = true;
+            runtime.spawn(look_after(Arc::downgrade(self)));
+        }
+    }
+
+    /// Closes what has waited long enough or was closed by the server; whether any is left.
+    fn sort_out(&self) -> bool {
+        let mut waiting = self.waiting();
+        waiting
+            .wires
+            .retain_mut(|(wire, since)| since.elapsed() < IDLE && wire.is_free());
+        waiting.attended = !waiting.wires.is_empty();
+        waiting.attended
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn look_after(rack: Weak<Rack>) {
+    loop {
+        tokio::time::sleep(LOOK_AFTER).await;
+        if !rack.upgrade().is_some_and(|rack| rack.sort_out()) {
+            return;
+        }
+    }
+}
+
+/// One connection.
+struct Wire {
+    sender: SendRequest<Full<Bytes>>,
+    connection: Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Full<Bytes>>,
+    /// Nothing goes over it any more.
+    ended: bool,
+}
+
+impl Wire {
+    /// Sends and reads as much as can be now.
+    fn drive(&mut self, context: &mut Context<'_>) {
+        self.ended = self.ended || Pin::new(&mut self.connection).poll(context).is_ready();
+    }
+
+    /// Whether it takes a request.
+    fn is_free(&mut self) -> bool {
+        self.drive(&mut nobody());
+        !self.ended && self.sender.is_ready()
+    }
+
+    async fn ask(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let mut answer = pin!(self.sender.send_request(request));
+        poll_fn(|context| {
+            self.drive(context);
+            match answer.as_mut().poll(&mut nobody()) {
+                Poll::Ready(answer) => Poll::Ready(answer.map_err(|error| Failure::Broken(Box::new(error)))),
+                Poll::Pending if self.ended => Poll::Ready(Err(Failure::Broken(ENDED.into()))),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+const ENDED: &str = "the connection ended";
+
+/// What waits for a connection's own doing need not be woken: it is asked again whenever the connection was driven.
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+/// The body of an answer, on the connection that it comes over.
+pub(crate) struct Arriving {
+    body: Option<Incoming>,
+    wire: Option<Box<Wire>>,
+    rack: Arc<Rack>,
+}
+
+impl Arriving {
+    /// The least that is still to come.
+    pub(crate) fn at_least(&self) -> u64 {
+        self.body.as_ref().map_or(0, |body| body.size_hint().lower())
+    }
+
+    /// The next bytes, never none; `None` at the end.
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let Some(frame) = poll_fn(|context| self.poll_frame(context)).await else {
+                self.body = None;
+                self.give_back();
+                return Ok(None);
+            };
+            if let Ok(data) = frame?.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Failure>>> {
+        let (Some(body), Some(wire)) = (&mut self.body, &mut self.wire) else {
+            return Poll::Ready(None);
+        };
+        // Nothing needs to be woken to read on: the connection is driven whenever a piece is missing.
+        let mut polled = hush(|| Pin::new(&mut *body).poll_frame(&mut nobody())).0;
+        if polled.is_pending() {
+            wire.drive(context);
+            polled = hush(|| Pin::new(body).poll_frame(&mut nobody())).0;
+        }
+        match polled {
+            Poll::Ready(frame) => {
+                Poll::Ready(frame.map(|frame| frame.map_err(|error| Failure::Broken(Box::new(error)))))
+            }
+            Poll::Pending if wire.ended => Poll::Ready(Some(Err(Failure::Broken(ENDED.into())))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(wire) = self.wire.take().filter(|wire| !wire.ended) {
+            self.rack.put(wire);
+        }
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        // What is left of a body that nobody reads is passed over if it is here already; otherwise the connection is
+        // closed.
+        self.body = None;
+        if self.wire.as_mut().is_some_and(|wire| wire.is_free()) {
+            self.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
