@@ -1,7 +1,7 @@
 use hyper_rustls::HttpsConnectorBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::*;
 
@@ -12,10 +12,19 @@ struct Peer {
     asked: mpsc::UnboundedReceiver<usize>,
     /// The number of each connection that the client closed.
     closed: mpsc::UnboundedReceiver<usize>,
+    close: Arc<Notify>,
 }
 
-/// What the server does with one request: what it writes, and whether it closes then.
-type Step = (&'static [u8], bool);
+/// What the server does with one request: what it writes, and what then.
+type Step = (&'static [u8], Then);
+
+enum Then {
+    Go,
+    Close,
+    CloseWhenTold,
+}
+
+use Then::{Close, CloseWhenTold, Go};
 
 async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -24,6 +33,8 @@ async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
         .unwrap();
     let (tell_asked, asked) = mpsc::unbounded_channel();
     let (tell_closed, closed) = mpsc::unbounded_channel();
+    let close = Arc::new(Notify::new());
+    let told = close.clone();
     tokio::spawn(async move {
         let mut script = script.into_iter();
         for connection in 0.. {
@@ -35,10 +46,15 @@ async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
                     break;
                 }
                 let _ = tell_asked.send(connection);
-                let Some((answer, closes)) = script.next() else { return };
+                let Some((answer, then)) = script.next() else { return };
                 stream.write_all(answer).await.unwrap();
-                if closes {
-                    break;
+                match then {
+                    Go => {}
+                    Close => break,
+                    CloseWhenTold => {
+                        told.notified().await;
+                        break;
+                    }
                 }
             }
         }
@@ -57,6 +73,7 @@ async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
         wires: Wires::new(connector, server),
         asked,
         closed,
+        close,
     }
 }
 
@@ -81,9 +98,11 @@ impl Peer {
         self.wires.0.waiting().wires.len()
     }
 
-    /// Until what the server did has arrived here.
-    async fn notices_that_none_is_left(&self) {
-        while self.wires.0.sort_out() {
+    /// The server closes the connection that waits, and it can be seen here.
+    async fn close(&self) {
+        assert_eq!(self.waiting(), 1);
+        self.close.notify_one();
+        while self.wires.0.waiting().wires.iter_mut().any(|(wire, _)| wire.is_free()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -96,7 +115,7 @@ const NOTHING: &[u8] = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
 #[tokio::test]
 async fn a_connection_is_used_again() {
     let pieces: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nse\r\n3\r\nven\r\n0\r\n\r\n";
-    let mut peer = peer([(SEVEN, false), (pieces, false), (NOTHING, false), (SEVEN, false)]).await;
+    let mut peer = peer([(SEVEN, Go), (pieces, Go), (NOTHING, Go), (SEVEN, Go)]).await;
     assert_eq!(peer.hear().await, "seven");
     assert_eq!(peer.hear().await, "seven");
     assert_eq!(peer.hear().await, "");
@@ -108,7 +127,7 @@ async fn a_connection_is_used_again() {
 
 #[tokio::test]
 async fn a_connection_is_used_again_when_nobody_reads_an_answer_that_is_here() {
-    let mut peer = peer([(NOTHING, false), (SEVEN, false), (SEVEN, false)]).await;
+    let mut peer = peer([(NOTHING, Go), (SEVEN, Go), (SEVEN, Go)]).await;
     drop(peer.ask().await.unwrap());
     drop(peer.ask().await.unwrap());
     assert_eq!(peer.hear().await, "seven");
@@ -119,7 +138,7 @@ async fn a_connection_is_used_again_when_nobody_reads_an_answer_that_is_here() {
 
 #[tokio::test]
 async fn calls_at_once_have_a_connection_each() {
-    let peer = peer([(SEVEN, false)]).await;
+    let peer = peer([(SEVEN, Go)]).await;
     let first = peer.ask().await.unwrap();
     assert!(peer.wires.0.take().is_none(), "it is in use");
     drop(first);
@@ -128,17 +147,27 @@ async fn calls_at_once_have_a_connection_each() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_is_not_used() {
-    let mut peer = peer([(SEVEN, true), (SEVEN, false)]).await;
+    let mut peer = peer([(SEVEN, CloseWhenTold), (SEVEN, Go)]).await;
     assert_eq!(peer.hear().await, "seven");
-    peer.notices_that_none_is_left().await;
+    peer.close().await;
     assert_eq!(peer.hear().await, "seven");
     assert_eq!((peer.asked.recv().await, peer.asked.recv().await), (Some(0), Some(1)));
 }
 
 #[tokio::test]
+async fn a_connection_that_the_server_closed_is_sorted_out() {
+    let peer = peer([(SEVEN, CloseWhenTold)]).await;
+    assert_eq!(peer.hear().await, "seven");
+    assert!(peer.wires.0.sort_out(), "it is still good");
+    peer.close().await;
+    assert!(!peer.wires.0.sort_out());
+    assert_eq!(peer.waiting(), 0);
+}
+
+#[tokio::test]
 async fn a_connection_that_the_server_wants_closed_is_not_kept() {
     let last: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nseven";
-    let mut peer = peer([(last, true), (SEVEN, false)]).await;
+    let mut peer = peer([(last, Close), (SEVEN, Go)]).await;
     assert_eq!(peer.hear().await, "seven");
     assert_eq!(peer.waiting(), 0);
     assert_eq!(peer.hear().await, "seven");
@@ -150,7 +179,7 @@ async fn a_connection_that_the_server_wants_closed_is_not_kept() {
 async fn a_connection_with_an_answer_that_nobody_asked_for_is_not_used() {
     let two: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsevenHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
-    let mut peer = peer([(two, false), (SEVEN, false)]).await;
+    let mut peer = peer([(two, Go), (SEVEN, Go)]).await;
     assert_eq!(peer.hear().await, "seven");
     assert_eq!(peer.hear().await, "seven");
     assert_eq!((peer.asked.recv().await, peer.asked.recv().await), (Some(0), Some(1)));
@@ -159,18 +188,18 @@ async fn a_connection_with_an_answer_that_nobody_asked_for_is_not_used() {
 
 #[tokio::test]
 async fn an_answer_that_is_given_up_closes_its_connection() {
-    let mut peer = peer([(HALF, false)]).await;
+    let mut peer = peer([(HALF, Go)]).await;
     let mut body = peer.ask().await.unwrap().into_body();
     assert_eq!(body.piece().await.unwrap().unwrap(), "half");
     assert_eq!(body.at_least(), 496);
     drop(body);
-    assert_eq!(peer.closed.recv().await, Some(0));
     assert_eq!(peer.waiting(), 0);
+    assert_eq!(peer.closed.recv().await, Some(0));
 }
 
 #[tokio::test]
 async fn a_request_that_is_given_up_closes_its_connection() {
-    let mut peer = peer([(b"HTTP/1.1 200", false)]).await;
+    let mut peer = peer([(b"HTTP/1.1 200", Go)]).await;
     let given_up = tokio::time::timeout(Duration::from_millis(20), peer.ask()).await;
     assert!(given_up.is_err());
     assert_eq!(peer.closed.recv().await, Some(0));
@@ -179,7 +208,7 @@ async fn a_request_that_is_given_up_closes_its_connection() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_told_from_one_that_ends() {
-    let peer = peer([(HALF, true), (b"HTTP/1.1 200", true)]).await;
+    let peer = peer([(HALF, Close), (b"HTTP/1.1 200", Close)]).await;
     let mut body = peer.ask().await.unwrap().into_body();
     assert_eq!(body.piece().await.unwrap().unwrap(), "half");
     assert!(matches!(body.piece().await, Err(Failure::Broken(_))));
