@@ -348,9 +348,9 @@ impl Flight {
         self.set_level(&opened).await;
         match self.send(Some(&opened), companion).await {
             Err(Failure::SessionGone) => {
-                let opened = self.server.reopen(&self.guest, &opened).await?;
+                let opened = Box::pin(self.server.reopen(&self.guest, &opened)).await?;
                 self.set_level(&opened).await;
-                Ok((self.send(Some(&opened), companion).await?, opened))
+                Ok((Box::pin(self.send(Some(&opened), companion)).await?, opened))
             }
             sent => Ok((sent?, opened)),
         }
@@ -398,11 +398,8 @@ impl Flight {
             session: Some(opened),
             companion: &Alone,
         };
-        if exchange
-            .run(Post::legacy(request.write(id), opened, &self.credential))
-            .await
-            .is_err()
-        {
+        let setting = exchange.run(Post::legacy(request.write(id), opened, &self.credential));
+        if Box::pin(setting).await.is_err() {
             set(None);
         }
     }

@@ -45,10 +45,10 @@ impl Exchange<'_> {
     /// Sends the request and waits for its answer.
     pub(crate) async fn run(&self, post: Post<'_>) -> Result<Answered, Failure> {
         if let Some(duplex) = self.session.and_then(|session| session.duplex.as_ref()) {
-            return self.run_apart(duplex, post).await;
+            return Box::pin(self.run_apart(duplex, post)).await;
         }
         match self.session.and_then(|session| session.beside.as_ref()) {
-            Some(beside) => self.run_between(beside, post).await,
+            Some(beside) => Box::pin(self.run_between(beside, post)).await,
             None => self.run_here(post).await,
         }
     }
@@ -77,7 +77,7 @@ impl Exchange<'_> {
         let message = if status.is_success() {
             self.read(response).await?
         } else {
-            self.read_refusal(response).await?
+            Box::pin(self.read_refusal(response)).await?
         };
         Ok(Answered {
             message,
@@ -118,7 +118,7 @@ impl Exchange<'_> {
             tokio::time::sleep(wait.min(LONGEST_RETRY)).await;
             let credential = self.server.credential.fetch();
             // The request was taken: whatever becomes of its stream, nobody knows whether it ran.
-            let resumed = self.server.link.open_stream(session, &credential, Some(&last)).await;
+            let resumed = Box::pin(self.server.link.open_stream(session, &credential, Some(&last))).await;
             let response = resumed.map_err(|failure| Failure::Broken(Box::new(failure)))?;
             messages = Messages::of(response, self.server.caps);
         }
@@ -149,7 +149,7 @@ impl Exchange<'_> {
                 Ok(None)
             }
             ServerMessage::Request(asked) => {
-                self.ask(asked).await;
+                Box::pin(self.ask(asked)).await;
                 Ok(None)
             }
         }

@@ -158,7 +158,7 @@ impl Server {
         if let Some(era) = *lock(&self.found) {
             return Ok(era);
         }
-        let era = era::detect(self).await?;
+        let era = Box::pin(era::detect(self)).await?;
         *lock(&self.found) = Some(era);
         Ok(era)
     }

@@ -208,7 +208,7 @@ impl Sessions {
             None => None,
         };
         *opened = None;
-        let fresh = initialise(guest, server, process).await?;
+        let fresh = Box::pin(initialise(guest, server, process)).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
@@ -225,7 +225,7 @@ impl Sessions {
         if let Some(opened) = opened.as_ref().filter(|opened| !opened.is_closed()) {
             return Ok(opened.clone());
         }
-        let fresh = Opened::with(berth.start(server, guest).await?);
+        let fresh = Opened::with(Box::pin(berth.start(server, guest)).await?);
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
@@ -243,7 +243,7 @@ impl Sessions {
             return Ok(other.clone());
         }
         *opened = None;
-        let fresh = initialise(guest, server, None).await?;
+        let fresh = Box::pin(initialise(guest, server, None)).await?;
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
@@ -311,7 +311,7 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
         }
         Transport::Process(berth) => match process {
             Some(process) => Some(process),
-            None => Some(Opened::with(berth.start(server, guest).await?)),
+            None => Some(Opened::with(Box::pin(berth.start(server, guest)).await?)),
         },
     })
 }

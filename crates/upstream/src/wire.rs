@@ -58,7 +58,8 @@ impl Wires {
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Arriving>, Failure> {
         let mut wire = match self.0.take() {
             Some(wire) => wire,
-            None => self.0.open().await.map_err(Failure::Unreachable)?,
+            // The rarer way is boxed: the common one stays small.
+            None => Box::pin(self.0.open()).await.map_err(Failure::Unreachable)?,
         };
         let (head, body) = wire.ask(request).await?.into_parts();
         let arriving = Arriving {
