@@ -38,11 +38,36 @@ impl ReadOn {
 
 /// Polls a body. A wake of a [`Hushable`] that comes of it is kept, and given back.
 pub fn hush<T>(poll: impl FnOnce() -> T) -> (T, Option<ReadOn>) {
-    let outer = EAR.replace(Ear::Covered(None));
+    let hand = Hand::cover();
     let polled = poll();
-    match EAR.replace(outer) {
-        Ear::Covered(heard) => (polled, heard.map(ReadOn)),
-        Ear::Open => (polled, None),
+    let heard = hand.take();
+    (polled, heard.map(ReadOn))
+}
+
+/// Over this thread's ear; dropped, it is as it was before, also where a poll panics.
+struct Hand {
+    before: Ear,
+}
+
+impl Hand {
+    fn cover() -> Self {
+        Self {
+            before: EAR.replace(Ear::Covered(None)),
+        }
+    }
+
+    /// What was heard meanwhile.
+    fn take(&self) -> Option<Waker> {
+        match EAR.replace(Ear::Covered(None)) {
+            Ear::Covered(heard) => heard,
+            Ear::Open => None,
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        EAR.set(std::mem::replace(&mut self.before, Ear::Open));
     }
 }
 
@@ -134,6 +159,15 @@ mod tests {
         assert_eq!(woken(), 2);
         waker.wake_by_ref();
         assert_eq!(woken(), 3);
+    }
+
+    #[test]
+    fn a_poll_that_panics_uncovers_the_ear() {
+        let (waker, count) = seen();
+        let poll = std::panic::AssertUnwindSafe(|| hush(|| panic!("a body")));
+        assert!(std::panic::catch_unwind(poll).is_err());
+        waker.wake();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::task::unconstrained;
 use tower_service::Service;
 
 use crate::failure::Failure;
@@ -145,14 +146,19 @@ impl Wire {
         self.ended = self.ended || Pin::new(&mut self.connection).poll(context).is_ready();
     }
 
-    /// Whether it takes a request.
+    /// Whether it takes a request. The answer must be the socket's: one that has something to tell says nothing to a task
+    /// that has used up its turn.
     fn is_free(&mut self) -> bool {
-        self.drive(&mut nobody());
+        let mut look = unconstrained(poll_fn(|context| {
+            self.drive(context);
+            Poll::Ready(())
+        }));
+        let _ = Pin::new(&mut look).poll(&mut nobody());
         !self.ended && self.sender.is_ready()
     }
 
     async fn ask(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
-        let mut answer = pin!(self.sender.send_request(request));
+        let mut answer = pin!(unconstrained(self.sender.send_request(request)));
         poll_fn(|context| {
             self.drive(context);
             match answer.as_mut().poll(&mut nobody()) {

@@ -77,6 +77,12 @@ async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
     }
 }
 
+fn uri(listener: &TcpListener) -> Uri {
+    format!("http://{}/mcp", listener.local_addr().unwrap())
+        .parse()
+        .unwrap()
+}
+
 impl Peer {
     async fn ask(&self) -> Result<Response<Arriving>, Failure> {
         let mut request = Request::new(Full::new(Bytes::from_static(b"{}")));
@@ -96,6 +102,22 @@ impl Peer {
 
     fn waiting(&self) -> usize {
         self.wires.0.waiting().wires.len()
+    }
+
+    /// Puts up connections that were closed: more than a task may look at before others have their turn, after which
+    /// sockets tell it nothing.
+    async fn strand(&self) {
+        const MANY: usize = 300;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let elsewhere = Wires::new(self.wires.0.connector.clone(), uri(&listener));
+        for _ in 0..MANY {
+            let (wire, accepted) = tokio::join!(elsewhere.0.open(), listener.accept());
+            self.wires.0.put(wire.unwrap());
+            drop(accepted.unwrap());
+        }
+        // The runtime hears of all of them when it rests.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(self.waiting(), MANY);
     }
 
     /// The server closes the connection that waits, and it can be seen here.
@@ -165,6 +187,22 @@ async fn a_connection_that_the_server_closed_is_sorted_out() {
 }
 
 #[tokio::test]
+async fn however_many_connections_were_closed_none_of_them_is_used() {
+    let peer = peer([(SEVEN, Go)]).await;
+    peer.strand().await;
+    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.waiting(), 1);
+}
+
+#[tokio::test]
+async fn however_many_connections_were_closed_one_look_sorts_them_out() {
+    let peer = peer([]).await;
+    peer.strand().await;
+    assert!(!peer.wires.0.sort_out());
+    assert_eq!(peer.waiting(), 0);
+}
+
+#[tokio::test]
 async fn a_connection_that_the_server_wants_closed_is_not_kept() {
     let last: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nseven";
     let mut peer = peer([(last, Close), (SEVEN, Go)]).await;
@@ -220,9 +258,9 @@ async fn an_answer_that_breaks_off_is_told_from_one_that_ends() {
 #[tokio::test]
 async fn a_server_that_is_not_there_cannot_be_reached() {
     let mut peer = peer([]).await;
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let rack = Arc::get_mut(&mut peer.wires.0).unwrap();
-    rack.server = format!("http://{gone}/mcp").parse().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    Arc::get_mut(&mut peer.wires.0).unwrap().server = uri(&gone);
+    drop(gone);
     let failure = peer.ask().await.err().unwrap();
     assert!(matches!(failure, Failure::Unreachable(_)), "{failure:?}");
     assert_eq!(failure.executed(), Some(false));
