@@ -629,6 +629,122 @@ async fn the_index_is_built_anew_when_it_is_gone_spoiled_or_of_another_log() {
     assert_eq!(reopened(), [1]);
 }
 
+/// A log of lines that no ledger wrote.
+fn hand_written(lines: impl IntoIterator<Item = String>) -> (Folder, Activity) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.0.join("ledger")).unwrap();
+    let text: String = lines.into_iter().map(|line| line + "\n").collect();
+    fs::write(folder.0.join("ledger/00000001.jsonl"), text).unwrap();
+    let activity = Activity::open(&folder.0).unwrap();
+    (folder, activity)
+}
+
+fn done_by(actor: &str, seq: u64) -> String {
+    format!(r#"{{"actor":"{actor}","seq":{seq},"ts":"2026-11-15T12:00:00.000000Z","type":"admin"}}"#)
+}
+
+#[test]
+fn a_line_that_cannot_be_read_keeps_no_other_back() {
+    // Sixteen are added together: here are three times as many and two more, with faults in the first and the last group.
+    let faults = [1, 5, 16, 49];
+    let line = |seq| {
+        if faults.contains(&seq) {
+            format!(r#"{{"seq":{seq},"#)
+        } else {
+            done_by("root", seq)
+        }
+    };
+    let (_folder, activity) = hand_written((1..=50).map(line));
+    assert_eq!(activity.catch_up().unwrap(), 50);
+    let listed = activity.list(&Filter::default()).unwrap();
+    let seqs = listed.iter().map(|line| line.seq);
+    assert!(seqs.eq((1..=50).rev().filter(|seq| !faults.contains(seq))));
+    assert!(
+        listed
+            .iter()
+            .all(|line| line.bytes == done_by("root", line.seq).into_bytes())
+    );
+}
+
+#[test]
+fn of_a_place_that_comes_again_the_later_line_holds() {
+    let twice = [
+        (3, "early"),
+        (9, "early"),
+        (30, "early"),
+        (9, "late"),
+        (3, "late"),
+        (30, "late"),
+    ];
+    let others = (100..140).map(|seq| done_by("root", seq));
+    let lines = twice.map(|(seq, actor)| done_by(actor, seq));
+    let (_folder, activity) = hand_written(lines.into_iter().chain(others));
+    for seq in [3, 9, 30] {
+        let line = activity.show(RecordKey::Seq(seq)).unwrap().unwrap();
+        assert_eq!(line.bytes, done_by("late", seq).into_bytes());
+    }
+    let early = Filter {
+        principal: Some("early".to_owned()),
+        ..Filter::default()
+    };
+    assert!(activity.list(&early).unwrap().is_empty());
+}
+
+#[test]
+fn receipts_that_begin_alike_are_told_apart() {
+    let id = |last: u8| format!("rcp_019a8f2d6c3b7d4e8f901a2b3c4d5e{last:02x}");
+    let line = |seq: u64, last: u8, phase: &str| {
+        format!(
+            r#"{{"phase":"{phase}","receipt_id":"{}","seq":{seq},"ts":"2026-11-15T12:00:00.000000Z","type":"request"}}"#,
+            id(last)
+        )
+    };
+    let (_folder, activity) = hand_written([
+        line(1, 0, "intent"),
+        line(2, 1, "final"),
+        line(3, 1, "intent"),
+        line(4, 2, "final"),
+    ]);
+    let shown = |last| {
+        let key = RecordKey::parse(&id(last)).unwrap();
+        activity.show(key).unwrap().map(|line| line.seq)
+    };
+    assert_eq!([0, 1, 2, 3].map(shown), [Some(1), Some(2), Some(4), None]);
+}
+
+#[tokio::test]
+async fn an_index_of_an_older_shape_is_made_anew() {
+    let log = log().await;
+    log.ledger.shutdown();
+    let all = log.seqs(Filter::default());
+    drop(log.activity);
+    let connection = rusqlite::Connection::open(log.folder.0.join("activity.db")).unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE records;
+             CREATE TABLE records (
+                 seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
+                 ts INTEGER NOT NULL, type TEXT NOT NULL, status TEXT, rank INTEGER NOT NULL, receipt_id TEXT,
+                 server TEXT, tool TEXT, principal TEXT, session TEXT, run TEXT
+             ) STRICT;
+             CREATE INDEX records_by_receipt ON records (receipt_id) WHERE receipt_id IS NOT NULL;
+             PRAGMA user_version = 1;",
+        )
+        .unwrap();
+    drop(connection);
+    let activity = Activity::open(&log.folder.0).unwrap();
+    assert_eq!(
+        activity.catch_up().unwrap(),
+        all.len() as u64,
+        "all of it, though it had been there before"
+    );
+    let requests = Filter {
+        kind: Some(RecordType::Request),
+        ..Filter::default()
+    };
+    assert_eq!(activity.list(&requests).unwrap().len(), 6);
+}
+
 #[tokio::test]
 async fn a_flood_of_records_is_indexed_in_batches_and_listed_up_to_the_limit() {
     let folder = Folder::new();

@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ledger::{LedgerReader, Position, Span};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Statement, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use vocabulary::{Digest, ReceiptId};
 
 use super::{StoreFault, open_file};
 
 pub(crate) mod filter;
 mod read;
+mod rows;
+mod walk;
 
 use filter::{Filter, Order};
-use read::Facts;
+use read::{Facts, receipt_number};
+use rows::{GROUP, Rows};
 
 /// Lines added to the index in one transaction.
 const BATCH: usize = 4096;
@@ -139,23 +142,37 @@ impl Activity {
     /// When the index or the ledger cannot be read.
     pub fn show(&self, key: RecordKey) -> Result<Option<Line>, StoreFault> {
         self.catch_up_if_possible();
-        let place = {
-            let connection = self.connection();
-            let columns = "SELECT seq, segment, offset, length FROM records";
-            match key {
-                RecordKey::Receipt(id) => connection.query_row(
-                    &format!("{columns} WHERE receipt_id = ?1 ORDER BY rank DESC, seq DESC LIMIT 1"),
-                    [id.to_string()],
-                    read_place,
-                ),
-                RecordKey::Seq(seq) => match i64::try_from(seq) {
-                    Ok(seq) => connection.query_row(&format!("{columns} WHERE seq = ?1"), [seq], read_place),
-                    Err(_) => return Ok(None),
-                },
-            }
-            .optional()?
+        match key {
+            RecordKey::Receipt(id) => self.show_receipt(&id.to_string()),
+            RecordKey::Seq(seq) => self.show_place(seq),
+        }
+    }
+
+    fn show_place(&self, seq: u64) -> Result<Option<Line>, StoreFault> {
+        let Ok(seq) = i64::try_from(seq) else {
+            return Ok(None);
         };
+        let query = "SELECT seq, segment, offset, length FROM records WHERE seq = ?1";
+        let place = self.connection().query_row(query, [seq], read_place).optional()?;
         Ok(self.read(place)?.pop())
+    }
+
+    /// Another receipt may be filed under the same number, so that the lines are asked whose they are.
+    fn show_receipt(&self, id: &str) -> Result<Option<Line>, StoreFault> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT seq, segment, offset, length FROM records WHERE receipt = ?1 ORDER BY rank DESC, seq DESC",
+        )?;
+        let mut places = statement.query_map([receipt_number(id.as_bytes())], read_place)?;
+        while let Some(place) = places.next().transpose()? {
+            let line = self.read([place])?.pop();
+            if let Some(line) = line
+                && Facts::read(&line.bytes).is_some_and(|facts| facts.is_of(id))
+            {
+                return Ok(Some(line));
+            }
+        }
+        Ok(None)
     }
 
     fn read(&self, places: impl IntoIterator<Item = (u64, Span)>) -> Result<Vec<Line>, StoreFault> {
@@ -178,26 +195,29 @@ fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = resume(&transaction, reader)?;
     let mut lines = reader.lines_from(start).map_err(StoreFault::Ledger)?;
-    let (mut line, mut newest) = (Vec::new(), Vec::new());
-    let mut last = None;
+    let mut rows = Rows::prepare(&transaction)?;
+    let mut group: [Vec<u8>; GROUP] = Default::default();
+    let mut spans = Vec::with_capacity(GROUP);
+    let mut newest = None;
     let mut added = 0;
-    let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO records
-         (seq, segment, offset, length, ts, type, status, rank, receipt_id, server, tool, principal, session, run)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-    )?;
     while added < BATCH {
-        let Some(span) = lines.read_into(&mut line).map_err(StoreFault::Ledger)? else {
+        spans.clear();
+        for line in &mut group {
+            let Some(span) = lines.read_into(line).map_err(StoreFault::Ledger)? else {
+                break;
+            };
+            spans.push(span);
+        }
+        let Some((span, line)) = spans.iter().zip(&group).next_back() else {
             break;
         };
-        insert(&mut statement, span, &line)?;
-        std::mem::swap(&mut line, &mut newest);
-        last = Some(span);
-        added += 1;
+        newest = Some((*span, line.clone()));
+        rows.add(&spans, &group)?;
+        added += spans.len();
     }
-    drop(statement);
-    if let Some(span) = last {
-        let hash = Digest::of(&newest);
+    drop(rows);
+    if let Some((span, line)) = newest {
+        let hash = Digest::of(&line);
         transaction.execute(
             "INSERT OR REPLACE INTO progress (id, segment, offset, length, hash) VALUES (1, ?1, ?2, ?3, ?4)",
             params![
@@ -232,28 +252,6 @@ fn resume(transaction: &Transaction<'_>, reader: &LedgerReader) -> Result<Positi
     }
     transaction.execute_batch("DELETE FROM records; DELETE FROM progress;")?;
     Ok(Position::START)
-}
-
-fn insert(statement: &mut Statement<'_>, span: Span, line: &[u8]) -> Result<(), StoreFault> {
-    // A line that cannot be read is `receipt verify`'s to report; it has no facts to be found by.
-    let Some(facts) = Facts::read(line) else { return Ok(()) };
-    statement.execute(params![
-        integer(facts.seq)?,
-        span.position.segment,
-        integer(span.position.offset)?,
-        integer(span.length)?,
-        facts.ts.as_micros(),
-        facts.kind,
-        facts.status,
-        facts.rank,
-        facts.receipt_id,
-        facts.server,
-        facts.tool,
-        facts.principal,
-        facts.session,
-        facts.run,
-    ])?;
-    Ok(())
 }
 
 fn read_place(row: &Row<'_>) -> rusqlite::Result<(u64, Span)> {
@@ -303,7 +301,9 @@ fn discard(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-const MIGRATIONS: &[&str] = &["
+/// Numbered from 1; never edited, only added to. The ledger has everything: a new shape is filled from the beginning.
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE records (
         seq INTEGER PRIMARY KEY,
         segment INTEGER NOT NULL,
@@ -328,4 +328,26 @@ const MIGRATIONS: &[&str] = &["
         length INTEGER NOT NULL,
         hash BLOB NOT NULL
     ) STRICT;
-"];
+",
+    "
+    DROP TABLE records;
+    CREATE TABLE records (
+        seq INTEGER PRIMARY KEY,
+        segment INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        ts INTEGER NOT NULL,
+        type INTEGER,
+        status INTEGER,
+        rank INTEGER NOT NULL,
+        receipt INTEGER,
+        server TEXT,
+        tool TEXT,
+        principal TEXT,
+        session TEXT,
+        run TEXT
+    ) STRICT;
+    CREATE INDEX records_by_receipt ON records (receipt);
+    DELETE FROM progress;
+",
+];

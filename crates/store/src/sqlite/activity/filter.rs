@@ -89,7 +89,18 @@ macro_rules! names {
             /// Reads one by its name.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str() == text)
+                Self::spelled(text.as_bytes())
+            }
+
+            /// Reads one by its name as it stands in a line.
+            pub(super) fn spelled(name: &[u8]) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.as_str().as_bytes() == name)
+            }
+
+            /// What stands for it in the index. It is the place in the list above: a new one goes to the end, or the
+            /// index is made anew by a migration.
+            pub(super) fn code(self) -> i64 {
+                self as i64
             }
         }
     };
@@ -150,11 +161,12 @@ impl Filter {
             None => Digest::of(session.as_bytes()).to_string(),
         });
         let text = |text: Option<&str>| text.map(|text| Value::Text(text.to_owned()));
+        let code = |code: Option<i64>| code.map(Value::Integer);
         let number = |number: Option<u64>| number.map(|number| Value::Integer(number.try_into().unwrap_or(i64::MAX)));
         let time = |time: Option<Timestamp>| time.map(|time| Value::Integer(time.as_micros()));
         let parts = [
-            ("type = ?", text(self.kind.map(RecordType::as_str))),
-            ("status = ?", text(self.status.map(Status::as_str))),
+            ("type = ?", code(self.kind.map(RecordType::code))),
+            ("status = ?", code(self.status.map(Status::code))),
             ("server = ?", text(self.server.as_deref())),
             ("tool = ?", text(self.tool.as_deref())),
             ("principal = ?", text(self.principal.as_deref())),

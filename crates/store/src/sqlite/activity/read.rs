@@ -2,184 +2,243 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use vocabulary::Timestamp;
 
-use super::filter::Status;
+use super::filter::{RecordType, Status};
+use super::walk::{Escapes, Walk};
 
 /// The facts a record is found by.
+#[cfg_attr(test, derive(PartialEq, Debug))]
 pub(super) struct Facts<'a> {
     pub(super) seq: u64,
     pub(super) ts: Timestamp,
-    pub(super) kind: Cow<'a, str>,
-    pub(super) status: Option<&'static str>,
+    /// `None` for a type this release does not know.
+    pub(super) kind: Option<RecordType>,
+    pub(super) status: Option<Status>,
     /// Of several records of one receipt the highest is shown.
     pub(super) rank: u8,
-    pub(super) receipt_id: Option<Cow<'a, str>>,
-    pub(super) server: Option<Cow<'a, str>>,
-    pub(super) tool: Option<Cow<'a, str>>,
-    pub(super) principal: Option<Cow<'a, str>>,
-    pub(super) session: Option<Cow<'a, str>>,
-    pub(super) run: Option<Cow<'a, str>>,
+    pub(super) receipt_id: Option<Text<'a>>,
+    pub(super) server: Option<Text<'a>>,
+    pub(super) tool: Option<Text<'a>>,
+    pub(super) principal: Option<Text<'a>>,
+    pub(super) session: Option<Text<'a>>,
+    pub(super) run: Option<Text<'a>>,
 }
 
-/// A string, borrowed from the line where it has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// Text of a line, borrowed where it has no escapes. The line was found to be UTF-8; SQLite asks no further.
+#[cfg_attr(test, derive(PartialEq, Debug))]
+pub(super) struct Text<'a>(Cow<'a, [u8]>);
 
-#[derive(Deserialize)]
+impl ToSql for Text<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(&self.0)))
+    }
+}
+
+/// What stands between the quotes of a string; `None` for `null`, or where the record has no such member.
+type Spelled<'a> = Option<&'a [u8]>;
+
+#[derive(Default)]
 struct Record<'a> {
-    seq: u64,
-    #[serde(borrow)]
-    ts: Text<'a>,
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    phase: Option<Text<'a>>,
-    #[serde(borrow)]
-    receipt_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    mcp: Option<Mcp<'a>>,
-    #[serde(borrow)]
-    principal: Option<Principal<'a>>,
-    #[serde(borrow)]
-    decision: Option<Decision<'a>>,
-    #[serde(borrow)]
-    outcome: Option<Outcome<'a>>,
+    seq: Option<u64>,
+    ts: Spelled<'a>,
+    kind: Spelled<'a>,
+    phase: Spelled<'a>,
+    receipt_id: Spelled<'a>,
+    mcp: Mcp<'a>,
+    principal: Principal<'a>,
+    decision: Decision<'a>,
+    outcome: Outcome<'a>,
     // Of events:
-    #[serde(borrow)]
-    subject: Option<Text<'a>>,
-    #[serde(borrow)]
-    actor: Option<Text<'a>>,
-    #[serde(borrow)]
-    result: Option<Text<'a>>,
+    subject: Spelled<'a>,
+    actor: Spelled<'a>,
+    result: Spelled<'a>,
     // Of attempts to reach something:
-    #[serde(borrow)]
-    server_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    tool_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    session: Option<Text<'a>>,
+    server_id: Spelled<'a>,
+    tool_name: Spelled<'a>,
+    session: Spelled<'a>,
     // Of decisions of the chokepoint:
-    #[serde(borrow)]
-    status: Option<Text<'a>>,
+    status: Spelled<'a>,
     // Of harness runs:
-    #[serde(borrow)]
-    agent: Option<Text<'a>>,
-    #[serde(borrow)]
-    run: Option<Text<'a>>,
-    #[serde(borrow)]
-    class: Option<Text<'a>>,
+    agent: Spelled<'a>,
+    run: Spelled<'a>,
+    class: Spelled<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Mcp<'a> {
-    #[serde(borrow)]
-    server_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    tool_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    session: Option<Text<'a>>,
+    server_id: Spelled<'a>,
+    tool_name: Spelled<'a>,
+    session: Spelled<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Principal<'a> {
-    #[serde(borrow)]
-    sub: Option<Text<'a>>,
-    #[serde(borrow)]
-    run: Option<Text<'a>>,
+    sub: Spelled<'a>,
+    run: Spelled<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Decision<'a> {
-    #[serde(borrow)]
-    result: Option<Text<'a>>,
+    result: Spelled<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Outcome<'a> {
-    #[serde(borrow)]
-    status: Option<Text<'a>>,
+    status: Spelled<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Takes what is wanted out of a line; gives what is left of it.
+    fn take(&mut self, walk: Walk<'_>, line: &'a [u8]) -> Option<&'a [u8]> {
+        walk.members(line, |name, value| match name {
+            b"seq" => walk.number(value, &mut self.seq),
+            b"ts" => walk.text(value, &mut self.ts),
+            b"type" => walk.text(value, &mut self.kind),
+            b"phase" => walk.text(value, &mut self.phase),
+            b"receipt_id" => walk.text(value, &mut self.receipt_id),
+            b"mcp" => walk.members(value, |name, value| match name {
+                b"server_id" => walk.text(value, &mut self.mcp.server_id),
+                b"tool_name" => walk.text(value, &mut self.mcp.tool_name),
+                b"session" => walk.text(value, &mut self.mcp.session),
+                _ => walk.pass(value),
+            }),
+            b"principal" => walk.members(value, |name, value| match name {
+                b"sub" => walk.text(value, &mut self.principal.sub),
+                b"run" => walk.text(value, &mut self.principal.run),
+                _ => walk.pass(value),
+            }),
+            b"decision" => walk.text_within(value, b"result", &mut self.decision.result),
+            b"outcome" => walk.text_within(value, b"status", &mut self.outcome.status),
+            b"subject" => walk.text(value, &mut self.subject),
+            b"actor" => walk.text(value, &mut self.actor),
+            b"result" => walk.text(value, &mut self.result),
+            b"server_id" => walk.text(value, &mut self.server_id),
+            b"tool_name" => walk.text(value, &mut self.tool_name),
+            b"session" => walk.text(value, &mut self.session),
+            b"status" => walk.text(value, &mut self.status),
+            b"agent" => walk.text(value, &mut self.agent),
+            b"run" => walk.text(value, &mut self.run),
+            b"class" => walk.text(value, &mut self.class),
+            _ => walk.pass(value),
+        })
+    }
 }
 
 impl<'a> Facts<'a> {
     /// Reads a record; `None` where the line is none.
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
-        // As text: from bytes, each string would be checked for UTF-8 on its own.
-        let record: Record<'a> = serde_json::from_str(std::str::from_utf8(line).ok()?).ok()?;
-        let status = status(&record).map(Status::as_str);
-        let (server, tool, session) = match (&*record.kind.0, record.mcp) {
-            ("request", Some(mcp)) => (text(mcp.server_id), text(mcp.tool_name), text(mcp.session)),
-            ("inventory", _) => {
-                let (server, tool) = subject(text(record.subject));
+        if !line.is_ascii() && std::str::from_utf8(line).is_err() {
+            return None;
+        }
+        let escapes = Escapes::of(line);
+        let walk = Walk::around(escapes.as_ref());
+        let mut record = Record::default();
+        if !record.take(walk, line)?.is_empty() {
+            return None;
+        }
+        let text = |spelled: Spelled<'a>| match spelled {
+            Some(inside) => walk.decode(inside).map(|text| Some(Text(text))),
+            None => Some(None),
+        };
+        let kind = RecordType::spelled(record.kind?);
+        let (server, tool, session) = match kind {
+            Some(RecordType::Request) => (record.mcp.server_id, record.mcp.tool_name, record.mcp.session),
+            Some(RecordType::Inventory) => {
+                let (server, tool) = server_and_tool(record.subject);
                 (server, tool, None)
             }
-            ("egress" | "policy_decision", _) => (text(record.server_id), text(record.tool_name), text(record.session)),
-            _ => (None, None, None),
+            Some(RecordType::Egress | RecordType::PolicyDecision) => {
+                (record.server_id, record.tool_name, record.session)
+            }
+            Some(
+                RecordType::Approval
+                | RecordType::Incident
+                | RecordType::HarnessAttempt
+                | RecordType::HarnessResult
+                | RecordType::Admin,
+            )
+            | None => (None, None, None),
         };
-        let (sub, run) = record
-            .principal
-            .map_or((None, None), |principal| (text(principal.sub), text(principal.run)));
         Some(Self {
-            seq: record.seq,
-            ts: Timestamp::parse(&record.ts.0)?,
-            kind: record.kind.0,
-            status,
-            rank: match record.phase.as_ref().map(|phase| &*phase.0) {
-                Some("final") => 2,
+            seq: record.seq?,
+            ts: Timestamp::parse(std::str::from_utf8(record.ts?).ok()?)?,
+            kind,
+            status: status(&record),
+            rank: match record.phase {
+                Some(b"final") => 2,
                 Some(_) => 1,
                 None => 0,
             },
-            receipt_id: text(record.receipt_id),
-            server,
-            tool,
-            principal: sub.or_else(|| text(record.actor)).or_else(|| text(record.agent)),
-            session,
-            run: run.or_else(|| text(record.run)),
+            receipt_id: text(record.receipt_id)?,
+            server: text(server)?,
+            tool: text(tool)?,
+            principal: text(record.principal.sub.or(record.actor).or(record.agent))?,
+            session: text(session)?,
+            run: text(record.principal.run.or(record.run))?,
         })
+    }
+
+    /// The number its receipt is filed under.
+    pub(super) fn receipt(&self) -> Option<i64> {
+        self.receipt_id.as_ref().and_then(|id| receipt_number(&id.0))
+    }
+
+    /// Whether it belongs to the receipt `id`.
+    pub(super) fn is_of(&self, id: &str) -> bool {
+        self.receipt_id.as_ref().is_some_and(|own| *own.0 == *id.as_bytes())
+    }
+}
+
+/// The number that a receipt is filed under: the first half of its id. It is quicker to sort in than the text, grows
+/// with time as ids do, and few ids share one.
+pub(super) fn receipt_number(id: &[u8]) -> Option<i64> {
+    let half = id.strip_prefix(b"rcp_")?.first_chunk::<16>()?;
+    half.iter().try_fold(0, |number, digit| match digit {
+        b'0'..=b'9' => Some(number << 4 | i64::from(digit - b'0')),
+        b'a'..=b'f' => Some(number << 4 | i64::from(digit - b'a' + 10)),
+        _ => None,
+    })
+}
+
+/// What came of it. The words are compared as they are spelled: none of them needs an escape.
+fn status(record: &Record<'_>) -> Option<Status> {
+    if record.kind.is_some_and(|kind| kind.starts_with(b"harness_")) {
+        return status_of_harness(record);
+    }
+    if let Some(done) = record.status {
+        return Status::spelled(done);
+    }
+    match (record.decision.result.or(record.result)?, record.outcome.status) {
+        (b"allowed", _) => Some(Status::Allowed),
+        (b"blocked", _) => Some(Status::Blocked),
+        (b"deny", _) => Some(Status::Denied),
+        (b"require_approval", _) => Some(Status::Pending),
+        (b"allow", Some(b"error" | b"timeout")) => Some(Status::Error),
+        (b"allow", _) => Some(Status::Allowed),
+        _ => None,
     }
 }
 
 /// Of an attempt its class counts, of a run its status.
 fn status_of_harness(record: &Record<'_>) -> Option<Status> {
-    let word = record.status.as_ref().or(record.class.as_ref())?;
-    match &*word.0 {
-        "ok" => Some(Status::Allowed),
-        "schema_violation" | "not_json" | "no_output" | "guard_violation" => Some(Status::Blocked),
-        "failed" | "runtime_exit" | "timeout" | "integrity" => Some(Status::Error),
-        _ => None,
-    }
-}
-
-fn status(record: &Record<'_>) -> Option<Status> {
-    if record.kind.0.starts_with("harness_") {
-        return status_of_harness(record);
-    }
-    if let Some(done) = &record.status {
-        return Status::parse(&done.0);
-    }
-    let decided = record.decision.as_ref().and_then(|decision| decision.result.as_ref());
-    let status = record.outcome.as_ref().and_then(|outcome| outcome.status.as_ref());
-    let result = decided.or(record.result.as_ref())?;
-    match (&*result.0, status.map(|status| &*status.0)) {
-        ("allowed", _) => Some(Status::Allowed),
-        ("blocked", _) => Some(Status::Blocked),
-        ("deny", _) => Some(Status::Denied),
-        ("require_approval", _) => Some(Status::Pending),
-        ("allow", Some("error" | "timeout")) => Some(Status::Error),
-        ("allow", _) => Some(Status::Allowed),
+    match record.status.or(record.class)? {
+        b"ok" => Some(Status::Allowed),
+        b"schema_violation" | b"not_json" | b"no_output" | b"guard_violation" => Some(Status::Blocked),
+        b"failed" | b"runtime_exit" | b"timeout" | b"integrity" => Some(Status::Error),
         _ => None,
     }
 }
 
 /// Server and tool of an inventory record, from its subject `server` or `server/tool`.
-fn subject(subject: Option<Cow<'_, str>>) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
-    match subject.as_ref().and_then(|subject| subject.split_once('/')) {
-        Some((server, tool)) => (Some(server.to_owned().into()), Some(tool.to_owned().into())),
-        None => (subject, None),
-    }
+fn server_and_tool(subject: Spelled<'_>) -> (Spelled<'_>, Spelled<'_>) {
+    let mut halves = subject
+        .into_iter()
+        .flat_map(|subject| subject.splitn(2, |byte| *byte == b'/'));
+    (halves.next(), halves.next())
 }
 
-fn text(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
-    text.map(|text| text.0)
-}
+#[cfg(test)]
+mod tests;
