@@ -37,7 +37,7 @@ impl<'t> Rows<'t> {
         })
     }
 
-    /// Adds what lines tell. One that cannot be read is `receipt verify`'s to report; it has no facts to be found by.
+    /// Adds what lines tell. One that cannot be read breaks the log's chain, which others check; it has no facts to be found by.
     pub(super) fn add(&mut self, spans: &[Span], lines: &[Vec<u8>]) -> Result<(), StoreFault> {
         let lines = spans.iter().zip(lines);
         let mut bound = 0;
