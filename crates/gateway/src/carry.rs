@@ -291,7 +291,7 @@ impl Case<'_> {
                 Prepared::server_error(id, error, adapted).with_status(status)
             }
             (ClientEra::Legacy, Era::Modern) => {
-                let adapted = mcp::translate::error_for_legacy(error.bytes(), self.asked.method.as_str());
+                let adapted = mcp::translate::error_for_legacy(error.bytes(), &self.asked.method);
                 Prepared::server_error(id, error, Some(adapted))
             }
             (ClientEra::Legacy, Era::Legacy) => Prepared::server_error(id, error, None),

@@ -9,7 +9,7 @@ use http::request::Parts;
 use ledger::{Ending, Era, MessageFacts, Verdict};
 use mcp::http::SESSION_ID;
 use mcp::translate::LogLevel;
-use mcp::{Method, Notification, Request, Response, Version};
+use mcp::{ClientNotice, Method, Notification, Request, Response, Version};
 use vocabulary::{Principal, ReasonCode};
 
 use crate::answer::{Gateway, Letter, Walked, unreadable};
@@ -54,15 +54,9 @@ impl Gateway {
             | Method::TasksResult => Box::pin(self.errand(&asked, request)).await,
             Method::SetLevel => self.set_level(&asked, request),
             Method::Other(name) if self.is_extension(&asked, name) => Box::pin(self.errand(&asked, request)).await,
-            Method::Initialize
-            | Method::Discover
-            | Method::Listen
-            | Method::TasksUpdate
-            | Method::Cancelled
-            | Method::Initialized
-            | Method::Progress
-            | Method::RootsChanged
-            | Method::Other(_) => asked.no_such_method(request),
+            Method::Initialize | Method::Discover | Method::Listen | Method::TasksUpdate | Method::Other(_) => {
+                asked.no_such_method(request)
+            }
         }
     }
 
@@ -94,7 +88,7 @@ impl Gateway {
         }
         match self.session_of(who, head) {
             Ok(session) => {
-                if *notification.method() == Method::Cancelled
+                if *notification.method() == ClientNotice::Cancelled
                     && let Some(id) = notification.params().raw("requestId")
                 {
                     session.cancel(id);

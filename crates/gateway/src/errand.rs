@@ -70,7 +70,7 @@ impl Case<'_> {
             extras: extras(request, errand.replaced),
             marks: &NO_MARKS,
             needs_task: false,
-            kind: ResultKind::of(request.method().as_str()),
+            kind: ResultKind::of(request.method()),
         };
         self.carry(request, load).await
     }

@@ -72,10 +72,6 @@ impl Gateway {
             | Method::SetLevel
             | Method::TasksResult
             | Method::TasksList
-            | Method::Cancelled
-            | Method::Initialized
-            | Method::Progress
-            | Method::RootsChanged
             | Method::Other(_) => asked.no_such_method(request),
         }
     }

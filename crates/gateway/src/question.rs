@@ -7,6 +7,7 @@ use std::time::Duration;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Outcome, Status, Verdict};
 use mcp::capabilities::Capabilities;
 use mcp::method::of_server;
+use mcp::mrtr::InputMethod;
 use mcp::{Content, compose};
 use policy::{CallFacts, Decision, Grounds, Permit, Target};
 use screening::result::walk::Message;
@@ -217,7 +218,7 @@ impl Gateway {
     ) -> Result<(Permit, DecisionFacts), Unasked> {
         let none = Capabilities::default();
         let declared = asked.client.abilities().map_or(&none, |abilities| abilities.declared());
-        if !declared.allows(method, params) {
+        if !InputMethod::parse(method).is_some_and(|input| declared.allows(input, params)) {
             return Err(Unasked::by_protocol("the client did not say that it can be asked this"));
         }
         if !url_is_safe(method, params) {

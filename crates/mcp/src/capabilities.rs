@@ -6,6 +6,7 @@ use bytes::Bytes;
 use crate::compose;
 use crate::envelope::text_of;
 use crate::members::{Members, is_object};
+use crate::mrtr::InputMethod;
 use crate::span::{DEEPEST, Scanner, SpanFault};
 
 /// Capabilities that cannot be read.
@@ -146,23 +147,22 @@ impl Capabilities {
 
     /// Whether a server may ask this client for `method` with these raw `params`.
     #[must_use]
-    pub fn allows(&self, method: &str, params: Option<&[u8]>) -> bool {
+    pub fn allows(&self, method: InputMethod, params: Option<&[u8]>) -> bool {
         let Ok(params) = Members::read(params.unwrap_or(b"{}"), DEEPEST) else {
             return false;
         };
         match method {
-            "sampling/createMessage" => {
+            InputMethod::CreateMessage => {
                 let wants_tools = params.get("tools").is_some() || params.get("toolChoice").is_some();
                 self.has_sampling() && (!wants_tools || self.has_sampling_tools())
             }
-            "elicitation/create" => match params.get("mode").map(text_of) {
+            InputMethod::Elicit => match params.get("mode").map(text_of) {
                 None => self.has_form_elicitation(),
                 Some(Some(mode)) if mode == "form" => self.has_form_elicitation(),
                 Some(Some(mode)) if mode == "url" => self.has_url_elicitation(),
                 Some(_) => false,
             },
-            "roots/list" => self.has_roots(),
-            _ => false,
+            InputMethod::ListRoots => self.has_roots(),
         }
     }
 

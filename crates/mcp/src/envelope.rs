@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::id::RequestId;
-use crate::method::Method;
+use crate::method::{ClientNotice, Method};
 use crate::span::{Scanner, Span, SpanFault, decode_string};
 
 /// Why a body is not a message we take. None of these quotes the body.
@@ -85,7 +85,7 @@ pub struct Request {
 /// A notification, likewise.
 #[derive(Debug)]
 pub struct Notification {
-    method: Method,
+    method: ClientNotice,
     params: Params,
 }
 
@@ -126,7 +126,7 @@ impl Request {
 impl Notification {
     /// The method.
     #[must_use]
-    pub fn method(&self) -> &Method {
+    pub fn method(&self) -> &ClientNotice {
         &self.method
     }
 
@@ -268,7 +268,6 @@ impl Parts {
             return Ok(Message::Response(Response { id, content }));
         };
         let name = text_of(&method).ok_or(Malformed::NotAMessage)?.into_owned();
-        let method = Method::parse(&name);
         if self.params.is_none() && raw("params").is_some() {
             return Err(Malformed::NotAMessage);
         }
@@ -278,12 +277,15 @@ impl Parts {
             meta: self.meta,
         };
         match raw("id") {
-            None => Ok(Message::Notification(Notification { method, params })),
+            None => Ok(Message::Notification(Notification {
+                method: ClientNotice::parse(&name),
+                params,
+            })),
             Some(id) => {
                 let id = RequestId::from_raw(id).ok_or(Malformed::NotAMessage)?;
                 Ok(Message::Request(Request {
                     id,
-                    method,
+                    method: Method::parse(&name),
                     name,
                     params,
                 }))

@@ -5,6 +5,7 @@
 pub mod capabilities;
 pub mod compose;
 pub mod envelope;
+pub mod error_code;
 pub mod headers;
 pub mod http;
 pub mod id;
@@ -12,6 +13,7 @@ pub mod members;
 pub mod method;
 pub mod mrtr;
 pub mod server;
+pub mod server_method;
 pub mod span;
 pub mod splice;
 pub mod sse;
@@ -20,6 +22,8 @@ pub mod translate;
 pub mod version;
 
 pub use envelope::{Content, Malformed, Message, Notification, Params, Request, Response};
+pub use error_code::ErrorCode;
 pub use id::RequestId;
-pub use method::Method;
+pub use method::{ClientNotice, Handling, Method};
+pub use server_method::{ServerMethod, ServerNotice};
 pub use version::{Era, Version};

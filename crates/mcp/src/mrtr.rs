@@ -6,6 +6,7 @@ use bytes::Bytes;
 use crate::compose;
 use crate::envelope::text_of;
 use crate::members::{Members, is_object};
+use crate::server_method::ServerMethod;
 use crate::span::{DEEPEST, SpanFault};
 
 /// What a result says it is.
@@ -91,22 +92,23 @@ impl InputMethod {
     /// Recognises a method that servers may ask for.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "sampling/createMessage" => Some(Self::CreateMessage),
-            "elicitation/create" => Some(Self::Elicit),
-            "roots/list" => Some(Self::ListRoots),
-            _ => None,
+        ServerMethod::parse(name)?.input()
+    }
+
+    /// The same among all that servers may ask.
+    #[must_use]
+    pub const fn method(self) -> ServerMethod {
+        match self {
+            Self::CreateMessage => ServerMethod::CreateMessage,
+            Self::Elicit => ServerMethod::Elicit,
+            Self::ListRoots => ServerMethod::ListRoots,
         }
     }
 
     /// The method's name.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreateMessage => "sampling/createMessage",
-            Self::Elicit => "elicitation/create",
-            Self::ListRoots => "roots/list",
-        }
+    pub const fn as_str(self) -> &'static str {
+        self.method().as_str()
     }
 }
 

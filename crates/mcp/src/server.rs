@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::envelope::text_of;
+use crate::error_code::ErrorCode;
 use crate::method::recordable;
+use crate::server_method::{ServerMethod, ServerNotice};
 use crate::span::{Scanner, Span, SpanFault};
 use vocabulary::json::scanned::{Scanned, members_of};
 
@@ -63,6 +65,22 @@ pub struct ServerRequest {
     pub method: String,
     /// The raw span of `params`, an object.
     pub params: Option<Bytes>,
+}
+
+impl ServerNotification {
+    /// What it tells; `None` for what servers may not tell.
+    #[must_use]
+    pub fn notice(&self) -> Option<ServerNotice> {
+        ServerNotice::parse(&self.method)
+    }
+}
+
+impl ServerRequest {
+    /// What it asks for; `None` for what servers may not ask.
+    #[must_use]
+    pub fn known_method(&self) -> Option<ServerMethod> {
+        ServerMethod::parse(&self.method)
+    }
 }
 
 /// Splits a server's message.
@@ -148,6 +166,14 @@ pub fn member_span(object: &[u8], name: &str) -> Option<Span> {
 pub struct ServerError {
     /// The JSON-RPC code.
     pub code: i64,
+}
+
+impl ServerError {
+    /// The code, if it is one that we know.
+    #[must_use]
+    pub fn known_code(&self) -> Option<ErrorCode> {
+        ErrorCode::parse(self.code)
+    }
 }
 
 /// Reads a raw `error` object.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::capabilities::TASKS_EXTENSION;
 use crate::envelope::text_of;
+use crate::error_code::ErrorCode;
 use crate::members::{Members, is_object};
 use crate::server::Nonsense;
 use crate::span::DEEPEST;
@@ -108,13 +109,15 @@ pub fn is_required(definition: &[u8]) -> bool {
 /// Whether an error says that the client has to declare the tasks extension (−32021).
 #[must_use]
 pub fn wants_extension(error: &[u8]) -> bool {
-    const MISSING_CAPABILITY: &[u8] = b"-32021";
     let inside = |raw: &[u8]| -> Option<bool> {
         let error = Members::read(raw, DEEPEST).ok()?;
         let data = Members::read(error.get("data")?, DEEPEST).ok()?;
         let required = Members::read(data.get("requiredCapabilities")?, DEEPEST).ok()?;
         let extensions = Members::read(required.get("extensions")?, DEEPEST).ok()?;
-        Some(error.get("code")? == MISSING_CAPABILITY && extensions.get(TASKS_EXTENSION).is_some())
+        Some(
+            error.get("code")? == ErrorCode::MissingCapability.as_str().as_bytes()
+                && extensions.get(TASKS_EXTENSION).is_some(),
+        )
     };
     inside(error).unwrap_or_default()
 }

@@ -3,6 +3,8 @@
 
 use bytes::Bytes;
 
+use crate::error_code::ErrorCode;
+use crate::method::Method;
 use crate::mrtr::{ResultType, result_type_of};
 use crate::splice::{Splice, SpliceFault};
 use crate::task::RELATED_TASK;
@@ -19,15 +21,29 @@ pub enum ResultKind {
 impl ResultKind {
     /// The kind of the result that a method has.
     #[must_use]
-    pub fn of(method: &str) -> Self {
+    pub fn of(method: &Method) -> Self {
         match method {
-            "server/discover"
-            | "tools/list"
-            | "prompts/list"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read" => Self::Cacheable,
-            _ => Self::Plain,
+            Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::TemplatesList
+            | Method::ResourcesRead => Self::Cacheable,
+            Method::Initialize
+            | Method::Ping
+            | Method::ToolsCall
+            | Method::Subscribe
+            | Method::Unsubscribe
+            | Method::PromptsGet
+            | Method::Complete
+            | Method::SetLevel
+            | Method::Listen
+            | Method::TasksGet
+            | Method::TasksUpdate
+            | Method::TasksCancel
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::Other(_) => Self::Plain,
         }
     }
 }
@@ -70,30 +86,27 @@ fn is_duration(raw: &[u8]) -> bool {
 /// A server's error for a modern client: a missing resource is −32602 there.
 #[must_use]
 pub fn error_for_modern(error: &Bytes) -> Bytes {
-    with_code(error, MISSING_RESOURCE, b"-32602")
+    with_code(error, ErrorCode::ResourceNotFound, ErrorCode::InvalidParams)
 }
 
 /// A modern server's error for a legacy client: a resource that `resources/read` does not find is
 /// −32002 there. Errors of other methods stay as they are.
 #[must_use]
-pub fn error_for_legacy(error: &Bytes, method: &str) -> Bytes {
-    if method == "resources/read" {
-        with_code(error, INVALID_PARAMS, b"-32002")
+pub fn error_for_legacy(error: &Bytes, method: &Method) -> Bytes {
+    if *method == Method::ResourcesRead {
+        with_code(error, ErrorCode::InvalidParams, ErrorCode::ResourceNotFound)
     } else {
         error.clone()
     }
 }
 
-const MISSING_RESOURCE: f64 = -32002.0;
-const INVALID_PARAMS: f64 = -32602.0;
-
 /// Exchanges one code for another; an error that cannot be read, or has another code, stays.
-fn with_code(error: &Bytes, from: f64, to: &'static [u8]) -> Bytes {
+fn with_code(error: &Bytes, from: ErrorCode, to: ErrorCode) -> Bytes {
     let Ok(mut splice) = Splice::new(error) else {
         return error.clone();
     };
-    if splice.raw("code").and_then(number) == Some(from) {
-        splice.replace_or_insert("code", to);
+    if splice.raw("code").and_then(number) == Some(f64::from(from.as_i32())) {
+        splice.replace_or_insert("code", to.as_str().as_bytes());
     }
     splice.finish()
 }
@@ -249,8 +262,8 @@ mod tests {
         let legacy = bytes(r#"{"message":"-32002","code" : -32002 ,"data":{"code":-32002}}"#);
         let modern = bytes(r#"{"message":"-32002","code" : -32602 ,"data":{"code":-32002}}"#);
         assert_eq!(error_for_modern(&legacy), modern);
-        assert_eq!(error_for_legacy(&modern, "resources/read"), legacy);
-        assert_eq!(error_for_legacy(&modern, "tools/call"), modern);
+        assert_eq!(error_for_legacy(&modern, &Method::ResourcesRead), legacy);
+        assert_eq!(error_for_legacy(&modern, &Method::ToolsCall), modern);
         for other in [
             r#"{"code":-32601}"#,
             r#"{"code":"-32002"}"#,
@@ -259,7 +272,7 @@ mod tests {
             "7",
         ] {
             assert_eq!(error_for_modern(&bytes(other)), other);
-            assert_eq!(error_for_legacy(&bytes(other), "resources/read"), other);
+            assert_eq!(error_for_legacy(&bytes(other), &Method::ResourcesRead), other);
         }
     }
 

@@ -48,14 +48,8 @@ fn what_is_not_declared_is_not_allowed() {
         read(r#"{"sampling":null,"elicitation":true,"roots":[],"tasks":1,"extensions":"x"}"#),
         read(r#"{"experimental":{"sampling":{}},"extensions":{"other/x":{}}}"#),
     ] {
-        for method in [
-            "sampling/createMessage",
-            "elicitation/create",
-            "roots/list",
-            "tools/call",
-            "",
-        ] {
-            assert!(!nothing.allows(method, None), "{method}");
+        for method in [InputMethod::CreateMessage, InputMethod::Elicit, InputMethod::ListRoots] {
+            assert!(!nothing.allows(method, None), "{method:?}");
         }
         assert!(!nothing.has_tasks_extension() && !nothing.has_legacy_tasks());
         assert_eq!(text(nothing.relayed_modern()), "{}");
@@ -79,9 +73,9 @@ fn elicitation_has_forms_unless_it_names_urls_only() {
         let capabilities = read(declared);
         assert_eq!(
             (
-                capabilities.allows("elicitation/create", None),
-                capabilities.allows("elicitation/create", form),
-                capabilities.allows("elicitation/create", url)
+                capabilities.allows(InputMethod::Elicit, None),
+                capabilities.allows(InputMethod::Elicit, form),
+                capabilities.allows(InputMethod::Elicit, url)
             ),
             (forms, forms, urls),
             "{declared}"
@@ -95,19 +89,19 @@ fn elicitation_has_forms_unless_it_names_urls_only() {
         r#"{"mode":"popup"}"#,
         "[]",
     ] {
-        assert!(!all.allows("elicitation/create", Some(params.as_bytes())), "{params}");
+        assert!(!all.allows(InputMethod::Elicit, Some(params.as_bytes())), "{params}");
     }
-    assert!(!read(r#"{"elicitation":{}}"#).allows("elicitation/create", Some(br#"{"mode":"\u0075rl"}"#)));
+    assert!(!read(r#"{"elicitation":{}}"#).allows(InputMethod::Elicit, Some(br#"{"mode":"\u0075rl"}"#)));
 }
 
 #[test]
 fn sampling_with_tools_needs_its_own_declaration() {
     let plain = read(r#"{"sampling":{"context":{}}}"#);
     let tools = read(r#"{"sampling":{"tools":{}}}"#);
-    assert!(plain.allows("sampling/createMessage", Some(br#"{"includeContext":"allServers"}"#)));
+    assert!(plain.allows(InputMethod::CreateMessage, Some(br#"{"includeContext":"allServers"}"#)));
     for params in [r#"{"tools":[]}"#, r#"{"toolChoice":{}}"#] {
-        assert!(!plain.allows("sampling/createMessage", Some(params.as_bytes())));
-        assert!(tools.allows("sampling/createMessage", Some(params.as_bytes())));
+        assert!(!plain.allows(InputMethod::CreateMessage, Some(params.as_bytes())));
+        assert!(tools.allows(InputMethod::CreateMessage, Some(params.as_bytes())));
     }
     assert!(plain.has_sampling_context() && !tools.has_sampling_context());
     assert!(tools.has_sampling_tools() && !plain.has_sampling_tools());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use mcp::envelope::{self, text_of};
 use mcp::members::Members;
 use mcp::span::DEEPEST;
-use mcp::{Malformed, Method, Params, RequestId};
+use mcp::{ClientNotice, Malformed, Method, Params, RequestId};
 use serde_json::value::RawValue;
 
 /// A message of the client.
@@ -95,30 +95,30 @@ fn split(line: &Bytes, message: &mcp::Message) -> (Kind, Era) {
     match message {
         mcp::Message::Request(request) => {
             let (id, method) = (request.id().clone(), request.method().clone());
-            match (era(line, request.method(), request.params()), method) {
+            match (era(line, request.method().as_str(), request.params()), method) {
                 (Era::Legacy, Method::Initialize) => (Kind::Initialize(id), Era::Legacy),
                 (era, method) => (Kind::Request(id, method), era),
             }
         }
         mcp::Message::Notification(notification) => {
             let (method, params) = (notification.method(), notification.params());
-            let kind = match method.as_str() {
-                "notifications/initialized" => Kind::Initialized,
-                "notifications/cancelled" => Kind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice)),
-                _ => Kind::Notification,
+            let kind = match method {
+                ClientNotice::Initialized => Kind::Initialized,
+                ClientNotice::Cancelled => Kind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice)),
+                ClientNotice::Progress | ClientNotice::RootsChanged | ClientNotice::Other(_) => Kind::Notification,
             };
-            (kind, era(line, method, params))
+            (kind, era(line, method.as_str(), params))
         }
         mcp::Message::Response(_) => (Kind::Response, Era::Legacy),
     }
 }
 
 /// Modern if the message says so itself.
-fn era(line: &[u8], method: &Method, params: &Params) -> Era {
+fn era(line: &[u8], method: &str, params: &Params) -> Era {
     let Some(version) = params.meta(VERSION).and_then(text_of) else {
         return Era::Legacy;
     };
-    let name = match method.as_str() {
+    let name = match method {
         "tools/call" | "prompts/get" => params.text("name"),
         "resources/read" => params.text("uri"),
         other if other.starts_with("tasks/") => params.text("taskId"),
