@@ -42,24 +42,16 @@ pub(crate) struct Route {
 
 type Acting = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
-/// A route's method.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verb {
-    Get,
-    Post,
-    Delete,
+vocabulary::words! {
+    /// A route's method.
+    pub(crate) enum Verb {
+        Get = "get",
+        Post = "post",
+        Delete = "delete",
+    }
 }
 
 impl Verb {
-    /// The word in the OpenAPI document.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Post => "post",
-            Self::Delete => "delete",
-        }
-    }
-
     fn filter(self) -> MethodFilter {
         match self {
             Self::Get => MethodFilter::GET,

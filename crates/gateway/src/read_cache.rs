@@ -184,7 +184,7 @@ impl Case<'_> {
 
     /// The page, and behind it where to read on: outside of any fence, and in `_meta`.
     fn told(&self, result: ScreenedResult, wanted: &Wanted, page: &Page<'_>) -> Prepared {
-        let (unit, total, from) = (page.unit.name(), page.total, wanted.offset.min(page.total));
+        let (unit, total, from) = (page.unit.as_str(), page.total, wanted.offset.min(page.total));
         let next = page.next.map_or("null".to_owned(), |next| next.to_string());
         let meta = format!(r#"{{"offset":{from},"next_offset":{next},"end_offset":{total},"unit":"{unit}"}}"#);
         let sentence = match page.next {

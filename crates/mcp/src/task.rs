@@ -19,19 +19,20 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The longest id of a task that we carry, in bytes.
 const LONGEST_ID: usize = 1024;
 
-/// How far a task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskStatus {
-    /// Under way.
-    Working,
-    /// Waits for the client.
-    InputRequired,
-    /// Ended with a result.
-    Completed,
-    /// Ended with an error.
-    Failed,
-    /// Ended before it was done.
-    Cancelled,
+vocabulary::words! {
+    /// How far a task is.
+    pub enum TaskStatus {
+        /// Under way.
+        Working = "working",
+        /// Waits for the client.
+        InputRequired = "input_required",
+        /// Ended with a result.
+        Completed = "completed",
+        /// Ended with an error.
+        Failed = "failed",
+        /// Ended before it was done.
+        Cancelled = "cancelled",
+    }
 }
 
 /// What a server says of a task.
@@ -74,19 +75,6 @@ impl TaskState {
         let members = Members::read(result, DEEPEST).map_err(|_| Nonsense::Incomplete)?;
         let task = members.get("task");
         task.map(|task| Self::read(task, Era::Legacy)).transpose()
-    }
-}
-
-impl TaskStatus {
-    fn parse(name: &str) -> Option<Self> {
-        match name {
-            "working" => Some(Self::Working),
-            "input_required" => Some(Self::InputRequired),
-            "completed" => Some(Self::Completed),
-            "failed" => Some(Self::Failed),
-            "cancelled" => Some(Self::Cancelled),
-            _ => None,
-        }
     }
 }
 

@@ -115,59 +115,26 @@ fn number(raw: &[u8]) -> Option<f64> {
     serde_json::from_slice(raw).ok()
 }
 
-/// How grave a log message is; the order is that of RFC 5424, from the least.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum LogLevel {
-    /// `debug`
-    Debug,
-    /// `info`
-    Info,
-    /// `notice`
-    Notice,
-    /// `warning`
-    Warning,
-    /// `error`
-    Error,
-    /// `critical`
-    Critical,
-    /// `alert`
-    Alert,
-    /// `emergency`
-    Emergency,
-}
-
-impl LogLevel {
-    /// All levels, from the least.
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    /// Recognises a level as the protocol spells it.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name)
-    }
-
-    /// The level as the protocol spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
+vocabulary::words! {
+    /// How grave a log message is; the order is that of RFC 5424, from the least.
+    #[derive(PartialOrd, Ord)]
+    pub enum LogLevel {
+        /// `debug`
+        Debug = "debug",
+        /// `info`
+        Info = "info",
+        /// `notice`
+        Notice = "notice",
+        /// `warning`
+        Warning = "warning",
+        /// `error`
+        Error = "error",
+        /// `critical`
+        Critical = "critical",
+        /// `alert`
+        Alert = "alert",
+        /// `emergency`
+        Emergency = "emergency",
     }
 }
 

@@ -9,54 +9,29 @@ pub enum Era {
     Modern,
 }
 
-/// A protocol version we speak.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Version {
-    /// 2024-11-05: taken from servers, never offered to clients.
-    November2024,
-    /// 2025-03-26: the only one with batches.
-    March2025,
-    /// 2025-06-18
-    June2025,
-    /// 2025-11-25
-    November2025,
-    /// 2026-07-28: stateless.
-    July2026,
+vocabulary::words! {
+    /// A protocol version we speak.
+    #[derive(PartialOrd, Ord)]
+    pub enum Version {
+        /// 2024-11-05: taken from servers, never offered to clients.
+        November2024 = "2024-11-05",
+        /// 2025-03-26: the only one with batches.
+        March2025 = "2025-03-26",
+        /// 2025-06-18
+        June2025 = "2025-06-18",
+        /// 2025-11-25
+        November2025 = "2025-11-25",
+        /// 2026-07-28: stateless.
+        July2026 = "2026-07-28",
+    }
 }
 
 impl Version {
-    /// Every version, oldest first.
-    pub const ALL: [Self; 5] = [
-        Self::November2024,
-        Self::March2025,
-        Self::June2025,
-        Self::November2025,
-        Self::July2026,
-    ];
-
     /// What we offer where sessions are wanted.
     pub const LATEST: Self = Self::November2025;
 
     /// What we offer where they are not.
     pub const MODERN: Self = Self::July2026;
-
-    /// The version's date.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::November2024 => "2024-11-05",
-            Self::March2025 => "2025-03-26",
-            Self::June2025 => "2025-06-18",
-            Self::November2025 => "2025-11-25",
-            Self::July2026 => "2026-07-28",
-        }
-    }
-
-    /// Recognises a version by its date.
-    #[must_use]
-    pub fn parse(date: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| version.as_str() == date)
-    }
 
     /// The family it belongs to.
     #[must_use]

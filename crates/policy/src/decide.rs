@@ -46,26 +46,15 @@ pub struct Grounds {
     pub code: ReasonCode,
 }
 
-/// A decision without its permit: for explaining and comparing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Allowed.
-    Allow,
-    /// Allowed once a person agrees.
-    RequireApproval,
-    /// Refused.
-    Deny,
-}
-
-impl Verdict {
-    /// The name in receipts.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::RequireApproval => "require_approval",
-            Self::Deny => "deny",
-        }
+vocabulary::words! {
+    /// A decision without its permit: for explaining and comparing.
+    pub enum Verdict {
+        /// Allowed.
+        Allow = "allow",
+        /// Allowed once a person agrees.
+        RequireApproval = "require_approval",
+        /// Refused.
+        Deny = "deny",
     }
 }
 

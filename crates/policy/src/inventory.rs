@@ -26,27 +26,17 @@ pub struct ServerFacts {
     pub tools: BTreeMap<String, Option<Risk>>,
 }
 
-/// The sandbox a server runs in, as policies see it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum SandboxTier {
-    /// Namespaces, Landlock, seccomp.
-    A,
-    /// Landlock and seccomp only.
-    B,
-    /// None of ours: it is elsewhere, or the operator left it unconfined.
-    #[default]
-    Outside,
-}
-
-impl SandboxTier {
-    /// The word for policies.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::Outside => "none",
-        }
+vocabulary::words! {
+    /// The sandbox a server runs in, as policies see it.
+    #[derive(Default)]
+    pub enum SandboxTier {
+        /// Namespaces, Landlock, seccomp.
+        A = "A",
+        /// Landlock and seccomp only.
+        B = "B",
+        /// None of ours: it is elsewhere, or the operator left it unconfined.
+        #[default]
+        Outside = "none",
     }
 }
 

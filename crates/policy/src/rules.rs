@@ -94,26 +94,16 @@ pub enum PolicyFaultKind {
     RequirementOnForbid,
 }
 
-/// What a satisfied rule does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum RuleEffect {
-    /// Allows the call.
-    Permit,
-    /// Lets a person allow the call.
-    PermitWithApproval,
-    /// Refuses the call, whatever else is satisfied.
-    Forbid,
-}
-
-impl RuleEffect {
-    /// The name for people.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Permit => "permit",
-            Self::PermitWithApproval => "permit with approval",
-            Self::Forbid => "forbid",
-        }
+vocabulary::words! {
+    /// What a satisfied rule does.
+    #[derive(PartialOrd, Ord)]
+    pub enum RuleEffect {
+        /// Allows the call.
+        Permit = "permit",
+        /// Lets a person allow the call.
+        PermitWithApproval = "permit with approval",
+        /// Refuses the call, whatever else is satisfied.
+        Forbid = "forbid",
     }
 }
 

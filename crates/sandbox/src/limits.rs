@@ -38,23 +38,13 @@ impl Default for Limits {
     }
 }
 
-/// A limit that ends an instance as a whole; the others fail the call that would pass them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// [`Limits::memory`].
-    Memory,
-    /// [`Limits::cpu_seconds`].
-    CpuSeconds,
-}
-
-impl Limit {
-    /// The name in configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::CpuSeconds => "cpu_seconds",
-        }
+vocabulary::words! {
+    /// A limit that ends an instance as a whole; the others fail the call that would pass them.
+    pub enum Limit {
+        /// [`Limits::memory`].
+        Memory = "memory",
+        /// [`Limits::cpu_seconds`].
+        CpuSeconds = "cpu_seconds",
     }
 }
 

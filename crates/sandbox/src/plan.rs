@@ -23,53 +23,33 @@ pub use self::places::PlaceAccess;
 /// Just below `nobody`, which other services share; nothing on a usual host belongs to it.
 pub const DEDICATED_UID: u32 = 65_533;
 
-/// How a server's files are confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FsPolicy {
-    /// Writes in the workspace, reads there and in the runtime's paths.
-    WorkspaceOnly,
-    /// Reads in the workspace and in the runtime's paths; no lasting write.
-    ReadOnly,
-    /// Not confined.
-    #[serde(rename = "none")]
-    Unconfined,
-}
-
-/// How a server's network is confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NetPolicy {
-    /// Only what the allowlist names.
-    Allowlist,
-    /// Nothing.
-    BlockAll,
-    /// Not confined: the host's network.
-    #[serde(rename = "none")]
-    Unconfined,
-}
-
-impl FsPolicy {
-    /// The word on receipts and in configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WorkspaceOnly => "workspace_only",
-            Self::ReadOnly => "read_only",
-            Self::Unconfined => "none",
-        }
+vocabulary::words! {
+    /// How a server's files are confined.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FsPolicy {
+        /// Writes in the workspace, reads there and in the runtime's paths.
+        WorkspaceOnly = "workspace_only",
+        /// Reads in the workspace and in the runtime's paths; no lasting write.
+        ReadOnly = "read_only",
+        /// Not confined.
+        #[serde(rename = "none")]
+        Unconfined = "none",
     }
 }
 
-impl NetPolicy {
-    /// The word on receipts and in configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowlist => "allowlist",
-            Self::BlockAll => "block_all",
-            Self::Unconfined => "none",
-        }
+vocabulary::words! {
+    /// How a server's network is confined.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum NetPolicy {
+        /// Only what the allowlist names.
+        Allowlist = "allowlist",
+        /// Nothing.
+        BlockAll = "block_all",
+        /// Not confined: the host's network.
+        #[serde(rename = "none")]
+        Unconfined = "none",
     }
 }
 

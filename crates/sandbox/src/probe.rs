@@ -7,28 +7,20 @@ use crate::limits::Delegated;
 use crate::plan::{FsPolicy, NetPolicy, Plan, PlanDraft};
 use crate::report::{Layer, LimitsKind, Report};
 
-/// How strong the walls of this host are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Tier {
-    /// Namespaces, Landlock, seccomp.
-    A,
-    /// No user namespaces: Landlock and seccomp only.
-    B,
-    /// Nothing that could hold a server.
-    C,
+vocabulary::words! {
+    /// How strong the walls of this host are.
+    #[derive(Serialize, Deserialize)]
+    pub enum Tier {
+        /// Namespaces, Landlock, seccomp.
+        A = "A",
+        /// No user namespaces: Landlock and seccomp only.
+        B = "B",
+        /// Nothing that could hold a server.
+        C = "C",
+    }
 }
 
 impl Tier {
-    /// The letter.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-        }
-    }
-
     /// Whether a plan with these policies can be carried out.
     #[must_use]
     pub fn offers(self, fs: FsPolicy, net: NetPolicy) -> bool {

@@ -52,22 +52,11 @@ pub struct Failure {
 
 macro_rules! layers {
     ($($(#[$doc:meta])* $variant:ident $name:literal;)*) => {
-        /// A wall, or a step on the way to one.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum Layer {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
-        }
-
-        impl Layer {
-            /// Every layer, in the order of building.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
-
-            /// The name used in reports.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
+        vocabulary::words! {
+            /// A wall, or a step on the way to one, in the order of building.
+            #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+            pub enum Layer {
+                $($(#[$doc])* #[serde(rename = $name)] $variant = $name,)*
             }
         }
     };

@@ -144,85 +144,45 @@ pub struct Excuse<'a> {
     pub tool: &'a str,
 }
 
-/// What kind of secret; the word in the mask.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// A private key.
-    PrivateKey,
-    /// Keys of cloud providers.
-    CloudCredentials,
-    /// Tokens of services.
-    ApiToken,
-    /// Passwords of databases.
-    DatabaseCredential,
-    /// JWTs and values of authorization headers.
-    AuthToken,
-    /// Card numbers.
-    CreditCard,
-    /// Something random beside a name that speaks of secrets.
-    HighEntropy,
-    /// The path of a file that holds secrets.
-    SensitiveFile,
-    /// An operator's own.
-    Custom,
-}
-
-impl Category {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::PrivateKey,
-        Self::CloudCredentials,
-        Self::ApiToken,
-        Self::DatabaseCredential,
-        Self::AuthToken,
-        Self::CreditCard,
-        Self::HighEntropy,
-        Self::SensitiveFile,
-        Self::Custom,
-    ];
-
-    /// The word in records and masks.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PrivateKey => "private_key",
-            Self::CloudCredentials => "cloud_credentials",
-            Self::ApiToken => "api_token",
-            Self::DatabaseCredential => "database_credential",
-            Self::AuthToken => "auth_token",
-            Self::CreditCard => "credit_card",
-            Self::HighEntropy => "high_entropy",
-            Self::SensitiveFile => "sensitive_file",
-            Self::Custom => "custom",
-        }
+vocabulary::words! {
+    /// What kind of secret; the word in the mask.
+    #[derive(PartialOrd, Ord, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Category {
+        /// A private key.
+        PrivateKey = "private_key",
+        /// Keys of cloud providers.
+        CloudCredentials = "cloud_credentials",
+        /// Tokens of services.
+        ApiToken = "api_token",
+        /// Passwords of databases.
+        DatabaseCredential = "database_credential",
+        /// JWTs and values of authorization headers.
+        AuthToken = "auth_token",
+        /// Card numbers.
+        CreditCard = "credit_card",
+        /// Something random beside a name that speaks of secrets.
+        HighEntropy = "high_entropy",
+        /// The path of a file that holds secrets.
+        SensitiveFile = "sensitive_file",
+        /// An operator's own.
+        Custom = "custom",
     }
 }
 
-/// How bad a finding is. Only a critical one blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth a line in a record.
-    Info,
-    /// Perhaps a secret, or one of little use.
-    Medium,
-    /// A secret.
-    High,
-    /// A secret that opens a door by itself.
-    Critical,
-}
-
-impl Severity {
-    /// The word in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Critical => "critical",
-        }
+vocabulary::words! {
+    /// How bad a finding is. Only a critical one blocks.
+    #[derive(PartialOrd, Ord, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Severity {
+        /// Worth a line in a record.
+        Info = "info",
+        /// Perhaps a secret, or one of little use.
+        Medium = "medium",
+        /// A secret.
+        High = "high",
+        /// A secret that opens a door by itself.
+        Critical = "critical",
     }
 }
 

@@ -12,23 +12,13 @@ mod tests;
 use crate::Digest;
 use crate::json::Value;
 
-/// Which rule a canonical form needed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Spelling {
-    /// RFC 8785 as it stands.
-    Jcs,
-    /// At least one number keeps digits that RFC 8785 would have rounded away.
-    JcsExact,
-}
-
-impl Spelling {
-    /// The name in records (`args_canon`).
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Jcs => "jcs",
-            Self::JcsExact => "jcs+exact",
-        }
+crate::words! {
+    /// Which rule a canonical form needed.
+    pub enum Spelling {
+        /// RFC 8785 as it stands.
+        Jcs = "jcs",
+        /// At least one number keeps digits that RFC 8785 would have rounded away.
+        JcsExact = "jcs+exact",
     }
 }
 

@@ -4,58 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ServerId;
 
-/// What kind of actor a principal is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ActorType {
-    /// A person.
-    User,
-    /// A program that acts for somebody.
-    Agent,
-    /// A machine identity.
-    System,
-}
-
-impl ActorType {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::User, Self::Agent, Self::System];
-
-    /// The name in records and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Agent => "agent",
-            Self::System => "system",
-        }
-    }
-
-    /// Reads a kind by its name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+crate::words! {
+    /// What kind of actor a principal is.
+    pub enum ActorType {
+        /// A person.
+        User = "user",
+        /// A program that acts for somebody.
+        Agent = "agent",
+        /// A machine identity.
+        System = "system",
     }
 }
 
-/// How a principal proved who it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Authn {
-    /// A JWT of a configured issuer.
-    Jwt,
-    /// An agent token of ours.
-    Token,
-    /// A client certificate.
-    Mtls,
-}
-
-impl Authn {
-    /// The name in records and in `context.source.authn`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Jwt => "jwt",
-            Self::Token => "token",
-            Self::Mtls => "mtls",
-        }
+crate::words! {
+    /// How a principal proved who it is.
+    pub enum Authn {
+        /// A JWT of a configured issuer.
+        Jwt = "jwt",
+        /// An agent token of ours.
+        Token = "token",
+        /// A client certificate.
+        Mtls = "mtls",
     }
 }
 

@@ -1,8 +1,6 @@
 //! Why something was decided: a closed list of codes with stable spellings, each with a sentence
 //! for people and one on what the caller can do next. `reason-codes.txt` is the golden list.
 
-use std::fmt;
-
 /// What a code means and what its receiver can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remedy {
@@ -14,22 +12,15 @@ pub struct Remedy {
 
 macro_rules! reason_codes {
     ($($variant:ident $text:literal $meaning:literal $next:literal;)*) => {
-        /// A reason in a receipt or a refusal.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-        pub enum ReasonCode {
-            $(#[doc = $meaning] $variant,)*
+        crate::words! {
+            /// A reason in a receipt or a refusal; the order is that of the golden list.
+            #[derive(PartialOrd, Ord)]
+            pub enum ReasonCode {
+                $(#[doc = $meaning] $variant = $text,)*
+            }
         }
 
         impl ReasonCode {
-            /// Every code, in the order of the golden list.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The spelling in receipts, refusals and documents.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
             /// What it means and what the caller can do.
             #[must_use]
             pub fn remedy(self) -> Remedy {
@@ -91,20 +82,6 @@ reason_codes! {
     ErrorCancelled "ERROR_CANCELLED" "the caller cancelled" "nothing to do";
     ErrorInterrupted "ERROR_INTERRUPTED" "the gateway stopped while the call ran; its outcome is unknown" "check the effect before calling again";
     DenyReceiptUnavailable "DENY_RECEIPT_UNAVAILABLE" "the ledger cannot write, so nothing is released" "try again later; the operator must make room";
-}
-
-impl ReasonCode {
-    /// Reads a code by its spelling.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|code| code.as_str() == text)
-    }
-}
-
-impl fmt::Display for ReasonCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 #[cfg(test)]

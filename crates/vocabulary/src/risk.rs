@@ -1,41 +1,21 @@
 //! How dangerous a tool is and how far its server is trusted.
 
-use std::fmt;
-
-/// The risk of calling a tool, lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Risk {
-    /// Reads something harmless.
-    Low,
-    /// Changes something that can be undone.
-    Medium,
-    /// Changes something that cannot, or nobody has said.
-    High,
-    /// Can do lasting damage.
-    Critical,
+crate::words! {
+    /// The risk of calling a tool, lowest first.
+    #[derive(PartialOrd, Ord)]
+    pub enum Risk {
+        /// Reads something harmless.
+        Low = "low",
+        /// Changes something that can be undone.
+        Medium = "medium",
+        /// Changes something that cannot, or nobody has said.
+        High = "high",
+        /// Can do lasting damage.
+        Critical = "critical",
+    }
 }
 
 impl Risk {
-    /// Every level, lowest first.
-    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
-
-    /// The name in configuration, policies and records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Critical => "critical",
-        }
-    }
-
-    /// Reads a level by its name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|risk| risk.as_str() == text)
-    }
-
     /// The risk of a tool: the operator's word if there is one; else `high`, which the server's
     /// own hints lower only where the operator trusts that server (`internal`, `verified`).
     #[must_use]
@@ -49,50 +29,17 @@ impl Risk {
     }
 }
 
-impl fmt::Display for Risk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// How far the operator trusts a server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Trust {
-    /// The operator's own.
-    Internal,
-    /// Somebody else's, looked at.
-    Verified,
-    /// Somebody else's, not looked at.
-    Community,
-    /// Nobody has said.
-    Unknown,
-}
-
-impl Trust {
-    /// Every level, most trusted first.
-    pub const ALL: [Self; 4] = [Self::Internal, Self::Verified, Self::Community, Self::Unknown];
-
-    /// The name in configuration, policies and records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Internal => "internal",
-            Self::Verified => "verified",
-            Self::Community => "community",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Reads a level by its name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|trust| trust.as_str() == text)
-    }
-}
-
-impl fmt::Display for Trust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+crate::words! {
+    /// How far the operator trusts a server.
+    pub enum Trust {
+        /// The operator's own.
+        Internal = "internal",
+        /// Somebody else's, looked at.
+        Verified = "verified",
+        /// Somebody else's, not looked at.
+        Community = "community",
+        /// Nobody has said.
+        Unknown = "unknown",
     }
 }
 

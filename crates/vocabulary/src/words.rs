@@ -32,7 +32,7 @@ macro_rules! words {
 
         impl $name {
             /// Every one, in the order of declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            pub const ALL: [Self; [$($word,)*].len()] = [$(Self::$variant,)*];
 
             /// Its word.
             #[must_use]

@@ -258,7 +258,7 @@ impl OutputRule {
         let max_bytes = section.read("max_bytes", |value| value.number(1..=1 << 30));
         let max_depth = section.read("max_depth", |value| value.number(1..=512));
         let rejected = section.read("reject_text", |value| {
-            let words = Class::ALL.map(|class| (class.name(), class));
+            let words = Class::ALL.map(|class| (class.as_str(), class));
             Ok(value
                 .distinct(|item| item.choice(&words))?
                 .into_iter()

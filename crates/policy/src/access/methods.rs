@@ -4,24 +4,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What a request can be about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
-    Tool,
-    Resource,
-    Prompt,
-    Server,
-}
-
-impl Kind {
-    /// The name of its Cedar type.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "Tool",
-            Self::Resource => "Resource",
-            Self::Prompt => "Prompt",
-            Self::Server => "Server",
-        }
+vocabulary::words! {
+    /// What a request can be about.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum Kind {
+        Tool = "Tool",
+        Resource = "Resource",
+        Prompt = "Prompt",
+        Server = "Server",
     }
 }
 

@@ -40,35 +40,21 @@ pub struct ToolEntry {
     pub standing: Standing,
 }
 
-/// What became of a tool's output schema.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OutputState {
-    /// The tool declares none.
-    Absent,
-    /// It declares one, which nobody has compiled yet.
-    Declared,
-    /// Results are judged by it.
-    Enforced,
-    /// Results are judged by it, but for patterns that no linear-time engine can run.
-    Partly,
-    /// It accepts everything.
-    Vacuous,
-    /// It cannot be used: results are not judged.
-    Unusable,
-}
-
-impl OutputState {
-    /// The word for operators.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::Declared => "declared",
-            Self::Enforced => "enforced",
-            Self::Partly => "partly",
-            Self::Vacuous => "vacuous",
-            Self::Unusable => "unusable",
-        }
+vocabulary::words! {
+    /// What became of a tool's output schema.
+    pub enum OutputState {
+        /// The tool declares none.
+        Absent = "absent",
+        /// It declares one, which nobody has compiled yet.
+        Declared = "declared",
+        /// Results are judged by it.
+        Enforced = "enforced",
+        /// Results are judged by it, but for patterns that no linear-time engine can run.
+        Partly = "partly",
+        /// It accepts everything.
+        Vacuous = "vacuous",
+        /// It cannot be used: results are not judged.
+        Unusable = "unusable",
     }
 }
 

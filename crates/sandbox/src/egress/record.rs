@@ -2,7 +2,6 @@
 //! how many attempts there are and what their host names say, so both are bounded here.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,129 +34,73 @@ pub struct Attempt {
     pub at: Timestamp,
 }
 
-/// The way an attempt was made.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Event {
-    /// A CONNECT request to the proxy.
-    Connect,
-    /// Plain HTTP, to the proxy or to port 80.
-    Http,
-    /// A SOCKS5 request to the proxy.
-    Socks5,
-    /// A connection to port 443.
-    Tls,
-    /// A DNS question.
-    Dns,
-    /// A TCP connection to an address, by no door.
-    DirectTcp,
-    /// A UDP datagram to an address.
-    DirectUdp,
-}
-
-impl Event {
-    /// The stable string of records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Http => "http",
-            Self::Socks5 => "socks5",
-            Self::Tls => "tls",
-            Self::Dns => "dns",
-            Self::DirectTcp => "direct_tcp",
-            Self::DirectUdp => "direct_udp",
-        }
+vocabulary::words! {
+    /// The way an attempt was made.
+    pub enum Event {
+        /// A CONNECT request to the proxy.
+        Connect = "connect",
+        /// Plain HTTP, to the proxy or to port 80.
+        Http = "http",
+        /// A SOCKS5 request to the proxy.
+        Socks5 = "socks5",
+        /// A connection to port 443.
+        Tls = "tls",
+        /// A DNS question.
+        Dns = "dns",
+        /// A TCP connection to an address, by no door.
+        DirectTcp = "direct_tcp",
+        /// A UDP datagram to an address.
+        DirectUdp = "direct_udp",
     }
 }
 
-/// What came of an attempt.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verdict {
-    /// It was let through.
-    Allowed,
-    /// It was not.
-    Blocked,
-}
-
-impl Verdict {
-    /// The stable string of records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Blocked => "blocked",
-        }
+vocabulary::words! {
+    /// What came of an attempt.
+    pub enum Verdict {
+        /// It was let through.
+        Allowed = "allowed",
+        /// It was not.
+        Blocked = "blocked",
     }
 }
 
-/// Why an attempt was let through or not.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
-    /// No entry of the list names this host.
-    DomainNotAllowlisted,
-    /// The host is an address or no host name at all.
-    IpLiteralOrMalformedHost,
-    /// The list names this host with other ports.
-    PortNotAllowed,
-    /// At least one address of the host is not public.
-    ResolvedToPrivateAddress,
-    /// The TLS client asks for another server than the one it is allowed.
-    SniMismatch,
-    /// The TLS client does not say which server it wants.
-    TlsWithoutSni,
-    /// Something else than TLS on port 443.
-    NotTlsOn443,
-    /// The `Host` header names another host than the one that was allowed.
-    HostHeaderMismatch,
-    /// A SOCKS5 command other than CONNECT.
-    SocksCommandNotAllowed,
-    /// Nothing a proxy understands.
-    NotAProxyRequest,
-    /// The head of a request is too long.
-    HeaderTooLarge,
-    /// A packet to an address outside; there is no such road.
-    NoRouteOutOfSandbox,
-    /// The host's resolver has no answer.
-    DnsFailure,
-    /// The far side could not be reached.
-    UpstreamConnectFailed,
-    /// The sandbox holds as many connections as it may.
-    TooManyConnections,
-    /// The list names host and port.
-    Allowlisted,
-    /// As above, and the address lies in a range of the `private` list.
-    AllowlistedPrivate,
-}
-
-impl Reason {
-    /// The stable string of records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DomainNotAllowlisted => "domain_not_allowlisted",
-            Self::IpLiteralOrMalformedHost => "ip_literal_or_malformed_host",
-            Self::PortNotAllowed => "port_not_allowed",
-            Self::ResolvedToPrivateAddress => "resolved_to_private_address",
-            Self::SniMismatch => "sni_mismatch",
-            Self::TlsWithoutSni => "tls_without_sni",
-            Self::NotTlsOn443 => "not_tls_on_443",
-            Self::HostHeaderMismatch => "host_header_mismatch",
-            Self::SocksCommandNotAllowed => "socks_command_not_allowed",
-            Self::NotAProxyRequest => "not_a_proxy_request",
-            Self::HeaderTooLarge => "header_too_large",
-            Self::NoRouteOutOfSandbox => "no_route_out_of_sandbox",
-            Self::DnsFailure => "dns_failure",
-            Self::UpstreamConnectFailed => "upstream_connect_failed",
-            Self::TooManyConnections => "too_many_connections",
-            Self::Allowlisted => "allowlisted",
-            Self::AllowlistedPrivate => "allowlisted_private",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+vocabulary::words! {
+    /// Why an attempt was let through or not.
+    pub enum Reason {
+        /// No entry of the list names this host.
+        DomainNotAllowlisted = "domain_not_allowlisted",
+        /// The host is an address or no host name at all.
+        IpLiteralOrMalformedHost = "ip_literal_or_malformed_host",
+        /// The list names this host with other ports.
+        PortNotAllowed = "port_not_allowed",
+        /// At least one address of the host is not public.
+        ResolvedToPrivateAddress = "resolved_to_private_address",
+        /// The TLS client asks for another server than the one it is allowed.
+        SniMismatch = "sni_mismatch",
+        /// The TLS client does not say which server it wants.
+        TlsWithoutSni = "tls_without_sni",
+        /// Something else than TLS on port 443.
+        NotTlsOn443 = "not_tls_on_443",
+        /// The `Host` header names another host than the one that was allowed.
+        HostHeaderMismatch = "host_header_mismatch",
+        /// A SOCKS5 command other than CONNECT.
+        SocksCommandNotAllowed = "socks_command_not_allowed",
+        /// Nothing a proxy understands.
+        NotAProxyRequest = "not_a_proxy_request",
+        /// The head of a request is too long.
+        HeaderTooLarge = "header_too_large",
+        /// A packet to an address outside; there is no such road.
+        NoRouteOutOfSandbox = "no_route_out_of_sandbox",
+        /// The host's resolver has no answer.
+        DnsFailure = "dns_failure",
+        /// The far side could not be reached.
+        UpstreamConnectFailed = "upstream_connect_failed",
+        /// The sandbox holds as many connections as it may.
+        TooManyConnections = "too_many_connections",
+        /// The list names host and port.
+        Allowlisted = "allowlisted",
+        /// As above, and the address lies in a range of the `private` list.
+        AllowlistedPrivate = "allowlisted_private",
     }
 }
 

@@ -20,7 +20,7 @@ async fn whichever_step_fails_nothing_runs() {
         let LaunchFailure::Layer(failure) = failure else {
             panic!("{}: {failure}", layer.as_str());
         };
-        assert_eq!((failure.layer, failure.errno), (*layer, ENOSPC));
+        assert_eq!((failure.layer, failure.errno), (layer, ENOSPC));
         assert!(!place.0.join("canary").exists(), "{}", layer.as_str());
         nothing_is_left_of(&place).await;
     }

@@ -116,9 +116,9 @@ async fn a_step_that_fails_leaves_nothing_running() {
         let strength = launcher.strength();
         assert_ne!(strength.tier, Tier::A, "{}", layer.as_str());
         // Who fails before reading its orders may be gone before they are sent.
-        let is_named = strength.missing.iter().any(|missing| missing.layer == Some(*layer));
+        let is_named = strength.missing.iter().any(|missing| missing.layer == Some(layer));
         assert!(
-            is_named || *layer == Layer::Plan,
+            is_named || layer == Layer::Plan,
             "{} is not named: {strength:?}",
             layer.as_str()
         );

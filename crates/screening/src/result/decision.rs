@@ -267,5 +267,5 @@ fn listed(counts: Counts) -> Vec<(&'static str, u64)> {
         (Class::ZeroWidth, counts.zero_width),
     ];
     let some = all.into_iter().filter(|(_, count)| *count > 0);
-    some.map(|(class, count)| (class.name(), count as u64)).collect()
+    some.map(|(class, count)| (class.as_str(), count as u64)).collect()
 }

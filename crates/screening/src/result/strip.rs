@@ -17,32 +17,17 @@ use pass::Pass;
 
 pub(crate) use tables::class_of;
 
-/// What can be taken out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// Control sequences (ECMA-48) with all they carry.
-    Ansi,
-    /// Control characters but tab, line feed and carriage return.
-    C0C1,
-    /// Marks that turn the direction of writing.
-    Bidi,
-    /// Characters without width that belong to no picture.
-    ZeroWidth,
-}
-
-impl Class {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ansi, Self::C0C1, Self::Bidi, Self::ZeroWidth];
-
-    /// The name in the configuration and in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ansi => "ansi",
-            Self::C0C1 => "c0c1",
-            Self::Bidi => "bidi",
-            Self::ZeroWidth => "zero_width",
-        }
+vocabulary::words! {
+    /// What can be taken out.
+    pub enum Class {
+        /// Control sequences (ECMA-48) with all they carry.
+        Ansi = "ansi",
+        /// Control characters but tab, line feed and carriage return.
+        C0C1 = "c0c1",
+        /// Marks that turn the direction of writing.
+        Bidi = "bidi",
+        /// Characters without width that belong to no picture.
+        ZeroWidth = "zero_width",
     }
 }
 

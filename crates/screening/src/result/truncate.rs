@@ -117,7 +117,7 @@ impl Notice<'_> {
     #[must_use]
     pub fn text_block(&self) -> String {
         let (key, shown, bytes) = (json_string(self.key), self.shown, self.bytes);
-        let (next, total, unit) = (self.next, self.total, self.unit.name());
+        let (next, total, unit) = (self.next, self.total, self.unit.as_str());
         let text = format!(
             "[portreeve: output truncated, {shown} of {bytes} bytes shown. Read on with portreeve__read_cache: \
              key {key}, offset {next} of {total} {unit}.]"
@@ -127,7 +127,7 @@ impl Notice<'_> {
 
     fn object(&self) -> String {
         let (key, block, shown, bytes) = (json_string(self.key), self.block, self.shown, self.bytes);
-        let (next, total, unit) = (self.next, self.total, self.unit.name());
+        let (next, total, unit) = (self.next, self.total, self.unit.as_str());
         format!(
             r#"{{"key":{key},"block":{block},"shown_bytes":{shown},"total_bytes":{bytes},"unit":"{unit}","next_offset":{next},"end_offset":{total}}}"#
         )

@@ -7,29 +7,13 @@ use vocabulary::{ActorType, Digest, ServerId, ServerScope, Timestamp};
 
 use super::{Store, StoreFault, digest_of, time_of};
 
-/// What a token is good for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TokenKind {
-    /// The data plane (`ptr_agt_`).
-    Agent,
-    /// The admin listener (`ptr_adm_`).
-    Admin,
-}
-
-impl TokenKind {
-    /// The name in the store and in listings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Admin => "admin",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Agent, Self::Admin]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+vocabulary::words! {
+    /// What a token is good for.
+    pub enum TokenKind {
+        /// The data plane (`ptr_agt_`).
+        Agent = "agent",
+        /// The admin listener (`ptr_adm_`).
+        Admin = "admin",
     }
 }
 

@@ -116,7 +116,7 @@ impl Validate {
         let sizes = (usize::try_from(self.max_bytes)?, usize::try_from(self.max_depth)?);
         let rejected: Classes = Class::ALL
             .into_iter()
-            .filter(|class| self.reject_text.iter().any(|word| word == class.name()))
+            .filter(|class| self.reject_text.iter().any(|word| word == class.as_str()))
             .collect();
         let contract = match read_document(&self.schema) {
             Ok(schema) => Contract::compile(&schema, sizes, rejected, Secrets::Off).map_err(|fault| fault.to_string()),

@@ -267,7 +267,7 @@ fn each_class_strips_its_own_and_is_counted() {
     };
     assert_eq!(strip(raw, Classes::ALL, &[]).counts, counts);
     assert_eq!(Classes::from_iter(Class::ALL), Classes::ALL);
-    assert_eq!(Class::ALL.map(Class::name), ["ansi", "c0c1", "bidi", "zero_width"]);
+    assert_eq!(Class::ALL.map(Class::as_str), ["ansi", "c0c1", "bidi", "zero_width"]);
 }
 
 #[test]

@@ -5,23 +5,13 @@ use std::ops::Range;
 
 use vocabulary::json::span::{DEEPEST, Scanner, SpanFault};
 
-/// What offsets and limits of a text count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
-    /// Bytes, moved to the border of a character.
-    Bytes,
-    /// Elements of an array.
-    Records,
-}
-
-impl Unit {
-    /// As notices say it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Records => "records",
-        }
+vocabulary::words! {
+    /// What offsets and limits of a text count.
+    pub enum Unit {
+        /// Bytes, moved to the border of a character.
+        Bytes = "bytes",
+        /// Elements of an array.
+        Records = "records",
     }
 }
 

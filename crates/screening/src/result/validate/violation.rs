@@ -25,58 +25,33 @@ pub struct Violation {
     pub outcome: Outcome,
 }
 
-/// What sort of fault a violation is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A value the schema does not allow.
-    Schema,
-    /// Too large or too deep.
-    Guard,
-    /// An object names a member twice, or the result names `structuredContent` twice.
-    DuplicateKey,
-    /// Half a surrogate pair, a number nobody can hold, or not JSON.
-    Unreadable,
-    /// No structured output where the operator demands it.
-    MissingStructuredContent,
-    /// Structured output that nobody can judge, where the operator demands judgement.
-    UncompilableSchema,
-    /// It conformed before it was edited.
-    RedactionBreaksSchema,
-}
-
-impl Kind {
-    /// The name in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Schema => "schema",
-            Self::Guard => "guard",
-            Self::DuplicateKey => "duplicate_key",
-            Self::Unreadable => "unreadable",
-            Self::MissingStructuredContent => "missing_structured_content",
-            Self::UncompilableSchema => "uncompilable_schema",
-            Self::RedactionBreaksSchema => "redaction_breaks_schema",
-        }
+vocabulary::words! {
+    /// What sort of fault a violation is.
+    pub enum Kind {
+        /// A value the schema does not allow.
+        Schema = "schema",
+        /// Too large or too deep.
+        Guard = "guard",
+        /// An object names a member twice, or the result names `structuredContent` twice.
+        DuplicateKey = "duplicate_key",
+        /// Half a surrogate pair, a number nobody can hold, or not JSON.
+        Unreadable = "unreadable",
+        /// No structured output where the operator demands it.
+        MissingStructuredContent = "missing_structured_content",
+        /// Structured output that nobody can judge, where the operator demands judgement.
+        UncompilableSchema = "uncompilable_schema",
+        /// It conformed before it was edited.
+        RedactionBreaksSchema = "redaction_breaks_schema",
     }
 }
 
-/// A bound on structured output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Guard {
-    /// `output_validation.max_bytes`
-    MaxBytes,
-    /// `output_validation.max_depth`
-    MaxDepth,
-}
-
-impl Guard {
-    /// The name in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxBytes => "max_bytes",
-            Self::MaxDepth => "max_depth",
-        }
+vocabulary::words! {
+    /// A bound on structured output.
+    pub enum Guard {
+        /// `output_validation.max_bytes`
+        MaxBytes = "max_bytes",
+        /// `output_validation.max_depth`
+        MaxDepth = "max_depth",
     }
 }
 

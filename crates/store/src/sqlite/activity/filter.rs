@@ -70,31 +70,17 @@ pub enum Order {
 
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
+        vocabulary::words! {
+            $(#[$doc])*
+            pub enum $name {
+                $($(#[$variant_doc])* $variant = $text,)*
+            }
         }
 
         impl $name {
-            /// Every one.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The name on the command line and in the API.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// Reads one by its name.
-            #[must_use]
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::spelled(text.as_bytes())
-            }
-
             /// Reads one by its name as it stands in a line.
             pub(super) fn spelled(name: &[u8]) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str().as_bytes() == name)
+                Self::ALL.into_iter().find(|one| one.as_str().as_bytes() == name)
             }
 
             /// What stands for it in the index. It is the place in the list above: a new one goes to the end, or the
