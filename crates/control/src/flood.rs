@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ impl Flood {
     /// Counts a refusal.
     pub(crate) fn count(&self, address: IpAddr) -> Turn {
         let now = Instant::now();
-        let mut seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seconds = vocabulary::lock(&self.0);
         if seconds.len() >= MOST_ADDRESSES {
             seconds.retain(|_, second| second.ends > now || second.fold.is_some());
         }
@@ -89,7 +89,7 @@ impl Flood {
 
     /// Ends the address's second; how many refusals its record stands for.
     pub(crate) fn take(&self, address: IpAddr) -> u64 {
-        let mut seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seconds = vocabulary::lock(&self.0);
         let key = if seconds.contains_key(&address) {
             address
         } else {

@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cedar_policy::{
     ActionConstraint, Context, Entity, EntityTypeName, EntityUid, PrincipalConstraint, ResourceConstraint,
 };
-use vocabulary::Principal;
+use vocabulary::{Principal, lock};
 
 use crate::access::reach::Reaches;
 use crate::context;
@@ -187,11 +187,6 @@ impl Callers {
         generations.keep(who, &caller);
         Some(caller)
     }
-}
-
-/// What is behind these locks is a cache: whole or absent, also after a panic.
-fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Generations {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
@@ -207,7 +207,7 @@ impl<K: Hash + Eq + Clone> Seats<K> {
 
 impl<K> Seats<K> {
     fn lock(&self) -> MutexGuard<'_, HashMap<K, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        vocabulary::lock(&self.taken)
     }
 }
 

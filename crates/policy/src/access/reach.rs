@@ -2,10 +2,10 @@
 //! one target of a server from another, worked out once for all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cedar_policy::EntityUid;
-use vocabulary::{Principal, ServerId};
+use vocabulary::{Principal, ServerId, lock};
 
 use super::methods::{Kind, listed};
 use crate::caller::Slices;
@@ -125,9 +125,4 @@ impl Outlook {
             View::Visible
         }
     }
-}
-
-/// What is behind these locks is a cache: whole or absent, also after a panic.
-fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }

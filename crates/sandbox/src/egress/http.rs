@@ -3,8 +3,8 @@
 
 use std::convert::Infallible;
 use std::io::Cursor;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{
@@ -99,7 +99,7 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = vocabulary::lock(&self.sender).take();
         let Some(mut sender) = sender else {
             return Ok(refused(Reason::NotAProxyRequest));
         };

@@ -2,7 +2,7 @@
 //! how many attempts there are and what their host names say, so both are bounded here.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vocabulary::{Clock, Timestamp};
@@ -187,7 +187,7 @@ impl Recorder {
             target: Some(target),
         };
         {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = vocabulary::lock(&self.seen);
             if !seen.contains_key(&key) && seen.len() >= MOST_KEYS {
                 key.target = None;
             }
@@ -207,7 +207,7 @@ impl Recorder {
     pub(crate) fn tick(&self) {
         let mut due = Vec::new();
         {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = vocabulary::lock(&self.seen);
             seen.retain(|_, fold| fold.waiting > 0);
             for (key, fold) in seen.iter_mut() {
                 due.push((key.clone(), std::mem::take(&mut fold.waiting), fold.since));

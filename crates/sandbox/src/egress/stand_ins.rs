@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::egress::host::Host;
 
@@ -23,7 +23,7 @@ struct Table {
 impl StandIns {
     /// The address that stands for a name, the same each time while it is remembered.
     pub(crate) fn address_of(&self, host: &Host) -> Ipv4Addr {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = vocabulary::lock(&self.0);
         if let Some(address) = table.by_name.get(host) {
             return *address;
         }
@@ -44,7 +44,7 @@ impl StandIns {
         let IpAddr::V4(address) = address.to_canonical() else {
             return None;
         };
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = vocabulary::lock(&self.0);
         table.by_address.get(&address).cloned()
     }
 }
