@@ -12,7 +12,7 @@ use screening::result::truncate::{Index, Wanted};
 use screening::result::validate::{Declaration, Mode, ValidationRules};
 use screening::result::walk::{Message, walk as walk_message};
 use screening::result::{
-    Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, ScreenedResult, Spotlight, Standing, Truncation,
+    Guards, Origin, OutputTrust, Raw, ResponseAction, Rules, Sanitisation, ScreenedResult, Spotlight, Truncation,
     screen as screen_raw,
 };
 use vocabulary::json::scanned::members_of;
@@ -51,7 +51,7 @@ pub fn screen(data: &[u8]) {
         server: "s",
         name: "t",
         message,
-        standing: Standing::Untrusted,
+        standing: OutputTrust::Untrusted,
         declared: declaration.declared(),
     };
     let run = |raw: Bytes, rules: &Rules| screen_raw(Raw::Unread(raw), &origin, rules).release(&[(); 16]);

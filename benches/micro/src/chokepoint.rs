@@ -8,7 +8,7 @@ use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind};
 use screening::result::strip::{Classes, strip};
 use screening::result::validate::{Declaration, Mode, ValidationRules};
 use screening::result::walk::Message;
-use screening::result::{self, Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Standing};
+use screening::result::{self, Guards, Origin, OutputTrust, Raw, ResponseAction, Rules, Sanitisation, Spotlight};
 use serde_json::{Value, json};
 
 use crate::stopwatch::Figure;
@@ -170,7 +170,7 @@ impl Bench {
             server: "bench",
             name: "tool",
             message: Message::ToolResult,
-            standing: Standing::Untrusted,
+            standing: OutputTrust::Untrusted,
             declared: self.declaration.declared(),
         };
         let screening = result::screen(raw, &origin, rules);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, ensure};
-use policy::{CallFacts, Decision, Snapshot};
+use policy::{CallFacts, Decision, PolicySnapshot};
 use vocabulary::canonical;
 use vocabulary::json::{Limits, Value};
 
@@ -89,7 +89,7 @@ impl Call {
     }
 
     /// From the principal to the decision, as in the gateway.
-    fn decide(&self, snapshot: &Snapshot, who: &std::sync::Arc<vocabulary::Principal>) -> Result<Decision> {
+    fn decide(&self, snapshot: &PolicySnapshot, who: &std::sync::Arc<vocabulary::Principal>) -> Result<Decision> {
         let caller = snapshot.caller(who);
         let known = snapshot.resolve(&caller, &self.server, CALLED.1);
         let known = known.ok().context("the tool is hidden")?;

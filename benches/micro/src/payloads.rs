@@ -5,7 +5,7 @@ use bytes::Bytes;
 use screening::arguments::{self, ArgumentRules, Fields};
 use screening::result::validate::{Declared, ValidationRules};
 use screening::result::walk::Message;
-use screening::result::{self, Guards, Origin, Raw, Rules, Sanitisation, Standing};
+use screening::result::{self, Guards, Origin, OutputTrust, Raw, Rules, Sanitisation};
 use serde_json::{Value, json};
 use vocabulary::json::Limits;
 
@@ -26,7 +26,7 @@ const ORIGIN: Origin<'static> = Origin {
     server: "bench",
     name: "tool",
     message: Message::ToolResult,
-    standing: Standing::Untrusted,
+    standing: OutputTrust::Untrusted,
     declared: Declared::Nothing,
 };
 const CLIENT_DEPTH: usize = 64;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use policy::{Discovery, Inventory, PolicyFile, Rules, ServerFacts, Snapshot};
+use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts};
 use vocabulary::{ActorType, Authn, Clock, Principal, Risk, ServerId, ServerScope, Trust};
 
 const SERVERS: usize = 10;
@@ -33,7 +33,7 @@ pub(crate) const ARGUMENTS: &[u8] =
 pub(crate) const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string","maxLength":256},"lines":{"type":"integer","minimum":1},"labels":{"type":"array","items":{"type":"string"},"maxItems":16},"follow":{"type":"boolean"}},"required":["path"]}"#;
 
 /// Inventory and policies, joined.
-pub(crate) fn snapshot(looking: Looking) -> Result<Snapshot> {
+pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
     let mut facts = Vec::new();
     let mut stored = Vec::new();
     for server in 0..SERVERS {
@@ -64,7 +64,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<Snapshot> {
         text: policies(looking),
     };
     let rules = Rules::load(&[file]).map_err(|faults| anyhow::anyhow!("{faults:?}"))?;
-    Ok(Snapshot::build(
+    Ok(PolicySnapshot::build(
         Inventory::assemble(&facts, &stored),
         Arc::new(rules),
         1,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
-use policy::Snapshot;
+use policy::PolicySnapshot;
 use vocabulary::{ActorType, Digest, ReceiptId, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
@@ -206,7 +206,7 @@ pub trait Inventory: Send + Sync {
     ///
     /// # Errors
     /// When they cannot be read.
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError>;
+    fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError>;
 
     /// Approves a tool's definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
     ///
@@ -223,7 +223,7 @@ pub trait Inventory: Send + Sync {
 
 /// How a server was found last.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reach {
+pub enum ServerHealth {
     /// Nobody has asked yet, or no gateway runs.
     Unknown,
     /// It answered.
@@ -240,7 +240,7 @@ pub struct ServerView {
     /// Its address.
     pub url: String,
     /// How it was found last.
-    pub reach: Reach,
+    pub reach: ServerHealth,
 }
 
 /// The gateway as operators see it.
@@ -293,5 +293,5 @@ pub trait Gateway: Send + Sync {
     fn reload(&self) -> Later<'_, Result<Reload, PortError>>;
 
     /// Discovers a server's tools again; `None` if no such server is configured.
-    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>>;
+    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>>;
 }

@@ -16,10 +16,10 @@ use axum::body::Body;
 use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use ledger::{Event, LedgerDown, Verdict};
-use policy::{Discovery, Inventory, PolicyFile, Rules, ServerFacts, Snapshot, StoredServer, approve, merge};
+use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, StoredServer, approve, merge};
 use portreeve_control::ports::{
     Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Inventory as InventoryPort, Later, PortError, Ports,
-    Reach, RecordName, Recorder, Reload, Revocation, ServerView, TokenKind, TokenView, Tokens,
+    RecordName, Recorder, Reload, Revocation, ServerHealth, ServerView, TokenKind, TokenView, Tokens,
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
@@ -251,7 +251,7 @@ impl Activity for Port {
 }
 
 impl InventoryPort for Port {
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
+    fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
         let text = r#"@id("all") permit (principal, action, resource) when { context.args has n };"#;
         let rules = Rules::load(&[PolicyFile {
             name: "a.cedar".to_owned(),
@@ -259,7 +259,7 @@ impl InventoryPort for Port {
         }])
         .unwrap();
         let stored = self.0.server.lock().unwrap().clone();
-        Ok(Arc::new(Snapshot::build(
+        Ok(Arc::new(PolicySnapshot::build(
             Inventory::assemble(&[facts()], &[stored]),
             Arc::new(rules),
             1,
@@ -292,7 +292,7 @@ impl Gateway for Port {
         Ok(vec![ServerView {
             id: id(),
             url: "https://files.example/mcp".into(),
-            reach: Reach::Up,
+            reach: ServerHealth::Up,
         }])
     }
 
@@ -300,8 +300,8 @@ impl Gateway for Port {
         Box::pin(async { Ok(self.0.reload.lock().unwrap().clone()) })
     }
 
-    fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>> {
-        Box::pin(async { Ok(Some(Reach::Down("timed out".into()))) })
+    fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>> {
+        Box::pin(async { Ok(Some(ServerHealth::Down("timed out".into()))) })
     }
 }
 

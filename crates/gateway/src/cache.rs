@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use policy::ToolEntry;
 use screening::result::truncate::Index;
-use screening::result::{Kept, Rules, Standing};
+use screening::result::{Kept, OutputTrust, Rules};
 use vocabulary::{Digest, Principal, random_hex};
 
 use crate::session::Owner;
@@ -48,11 +48,11 @@ pub(crate) struct Shelved {
 pub(crate) struct Judged {
     pub(crate) rules: Weak<Rules>,
     /// Whether it counted as trusted.
-    pub(crate) standing: Standing,
+    pub(crate) standing: OutputTrust,
 }
 
 impl Judged {
-    pub(crate) fn by(rules: &Arc<Rules>, standing: Standing) -> Self {
+    pub(crate) fn by(rules: &Arc<Rules>, standing: OutputTrust) -> Self {
         Self {
             rules: Arc::downgrade(rules),
             standing,
@@ -69,7 +69,7 @@ pub(crate) struct Terms<'a> {
 
 impl Shelved {
     /// Whether it was judged by these rules, and counted as this.
-    pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>, standing: Standing) -> bool {
+    pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>, standing: OutputTrust) -> bool {
         std::ptr::eq(self.judged.rules.as_ptr(), Arc::as_ptr(rules)) && self.judged.standing == standing
     }
 }

@@ -11,7 +11,7 @@ use screening::arguments::{ArgumentRules, CheckedArguments, Fields, check};
 use screening::result::truncate::{Index, Page, Wanted as Extent};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
-use screening::result::{Origin, Raw, ScreenedResult, Standing};
+use screening::result::{Origin, OutputTrust, Raw, ScreenedResult};
 use vocabulary::ReasonCode;
 use vocabulary::json::{self, Value};
 
@@ -126,7 +126,7 @@ impl Case<'_> {
 
     /// The text, if it is this principal's and the tool that brought it is still theirs to call, and whether that tool
     /// is trusted now.
-    fn shelved(&self, wanted: &Wanted) -> Option<(Shelved, Standing)> {
+    fn shelved(&self, wanted: &Wanted) -> Option<(Shelved, OutputTrust)> {
         let shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
         let id = &shelved.tool.id;
         let known = self.town.policy.resolve(&self.caller, &id.server, id.name.as_str());
@@ -136,7 +136,7 @@ impl Case<'_> {
 
     /// The text as the rules in force now leave it. Where they changed, the whole is judged again and not page by page:
     /// what lies on the edge of a page would be found in neither.
-    async fn judged(&self, shelved: Shelved, standing: Standing, wanted: &Wanted) -> Option<Shelved> {
+    async fn judged(&self, shelved: Shelved, standing: OutputTrust, wanted: &Wanted) -> Option<Shelved> {
         let rules = self.gateway.town().screening.clone();
         if shelved.is_judged_by(&rules, standing) {
             return Some(shelved);
@@ -255,7 +255,7 @@ fn text_in(result: &ScreenedResult) -> Option<String> {
     }
 }
 
-fn origin_of(shelved: &Shelved, standing: Standing) -> Origin<'_> {
+fn origin_of(shelved: &Shelved, standing: OutputTrust) -> Origin<'_> {
     Origin {
         server: shelved.tool.id.server.as_str(),
         name: shelved.tool.id.name.as_str(),

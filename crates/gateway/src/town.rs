@@ -8,7 +8,7 @@ use std::time::Instant;
 use mcp::headers::Marks;
 use mcp::method::federated;
 use policy::{
-    Inventory, OutputState, QuarantineCause, Rules, ServerFacts, Snapshot, Standing, StoredServer, ToolEntry,
+    Inventory, OutputState, PolicySnapshot, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry,
 };
 use screening::arguments::{ArgumentRules, Fields};
 use screening::definition::unforged;
@@ -81,7 +81,7 @@ pub struct TownPlan {
     /// Methods beyond MCP that the operator lets through.
     pub extension_methods: BTreeMap<ServerId, Vec<String>>,
     /// Rate and concurrency.
-    pub limiter: policy::Limits,
+    pub limiter: policy::CallLimits,
     /// Sizes.
     pub limits: Limits,
     /// What happens to what servers send; the same while nothing of it changed, since what was judged by others is
@@ -111,8 +111,8 @@ pub struct Town {
     pub(crate) identity: Arc<Identity>,
     pub(crate) doorplate: Doorplate,
     pub(crate) public_url: String,
-    pub(crate) policy: Arc<Snapshot>,
-    pub(crate) limiter: policy::Limits,
+    pub(crate) policy: Arc<PolicySnapshot>,
+    pub(crate) limiter: policy::CallLimits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
     /// Since when what servers send is judged by these rules, if it was judged by others before.
@@ -193,7 +193,7 @@ impl Town {
             identity: plan.identity,
             doorplate: plan.doorplate,
             public_url: plan.public_url,
-            policy: Arc::new(Snapshot::build(inventory, plan.rules, plan.epoch)),
+            policy: Arc::new(PolicySnapshot::build(inventory, plan.rules, plan.epoch)),
             limiter: plan.limiter,
             limits: plan.limits,
             rules_since,
@@ -212,7 +212,7 @@ impl Town {
 
     /// The policies and the inventory in force.
     #[must_use]
-    pub fn policy(&self) -> &Arc<Snapshot> {
+    pub fn policy(&self) -> &Arc<PolicySnapshot> {
         &self.policy
     }
 

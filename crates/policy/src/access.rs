@@ -13,15 +13,15 @@ pub(crate) mod reach;
 
 use crate::caller::Caller;
 use crate::context::CallFacts;
-use crate::decide::{Decision, Grounds, Open, Outcome, Scene, Verdict};
+use crate::decide::{Decision, Grounds, Open, RuleOutcome, Scene, Verdict};
 use crate::entities::{Likeness, offered_entity, offered_uid, server_uid};
 use crate::inventory::entry::{Standing, ToolEntry};
-use crate::inventory::snapshot::{NotKnown, Provenance, Snapshot, builtin};
+use crate::inventory::snapshot::{NotKnown, PolicySnapshot, Provenance, builtin};
 use crate::permit::Permit;
 use crate::rules::{Condition, ResourceUse, Rule};
 use crate::visible::{Foresight, View};
-use methods::{Kind, applies};
-use reach::{Alike, Ground, Outlook, Reach};
+use methods::{TargetKind, applies};
+use reach::{Alike, Ground, Outlook, RulesInScope};
 
 /// What a request is about, beside its method.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,20 +70,20 @@ impl Target {
         applies(action, self.kind())
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> TargetKind {
         match self {
-            Self::Tool(_) => Kind::Tool,
-            Self::Resource { .. } => Kind::Resource,
-            Self::Prompt { .. } => Kind::Prompt,
-            Self::Server(_) => Kind::Server,
+            Self::Tool(_) => TargetKind::Tool,
+            Self::Resource { .. } => TargetKind::Resource,
+            Self::Prompt { .. } => TargetKind::Prompt,
+            Self::Server(_) => TargetKind::Server,
         }
     }
 
     fn uid(&self) -> EntityUid {
         match self {
-            Self::Tool(entry) => offered_uid(Kind::Tool, &entry.id.server, entry.id.name.as_str()),
-            Self::Resource { server, uri } => offered_uid(Kind::Resource, server, uri),
-            Self::Prompt { server, name } => offered_uid(Kind::Prompt, server, name),
+            Self::Tool(entry) => offered_uid(TargetKind::Tool, &entry.id.server, entry.id.name.as_str()),
+            Self::Resource { server, uri } => offered_uid(TargetKind::Resource, server, uri),
+            Self::Prompt { server, name } => offered_uid(TargetKind::Prompt, server, name),
             Self::Server(server) => server_uid(server),
         }
     }
@@ -91,7 +91,7 @@ impl Target {
 
 /// A target on a configured server, and a method, that this caller may know of.
 ///
-/// Only [`Snapshot::resolve_target`] makes one.
+/// Only [`PolicySnapshot::resolve_target`] makes one.
 pub struct KnownTarget {
     action: Arc<str>,
     target: Target,
@@ -123,7 +123,7 @@ impl KnownTarget {
     }
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// Whether some request of a method on a target could be allowed or approved for this caller.
     #[must_use]
     pub fn could(&self, caller: &Caller, action: &str, target: &Target) -> bool {
@@ -236,17 +236,17 @@ impl Snapshot {
         let ground = reach.ground(&alike, || self.work_out_ground(caller, &reach, target));
         let mut case = Case::new(target, reach, ground);
         // What asks for a server asks for all that is alike on it.
-        let named = (kind != Kind::Server).then(|| case.reach.slices.naming(&case.uid));
+        let named = (kind != TargetKind::Server).then(|| case.reach.slices.naming(&case.uid));
         let own = named.unwrap_or_default().iter().chain(&case.ground.singular);
         case.own = own.copied().collect();
         case
     }
 
-    fn work_out_ground(&self, caller: &Caller, reach: &Arc<Reach>, target: &Target) -> Ground {
+    fn work_out_ground(&self, caller: &Caller, reach: &Arc<RulesInScope>, target: &Target) -> Ground {
         let common = reach.slices.fitting([&server_uid(target.server())]);
         let tells_apart = |index: &usize| {
             let rule = self.rules().rule(*index);
-            target.kind() != Kind::Server && rule.is_some_and(|rule| rule.resource_use == ResourceUse::Identity)
+            target.kind() != TargetKind::Server && rule.is_some_and(|rule| rule.resource_use == ResourceUse::Identity)
         };
         let (singular, shared): (Vec<usize>, Vec<usize>) = common.iter().copied().partition(tells_apart);
         let common = Ground {
@@ -281,10 +281,10 @@ impl Snapshot {
             let scene = || self.scene_of(caller, case, target, caller.any_call.clone()?);
             any_call.get_or_init(scene).as_ref()
         };
-        let failed = Foresight::Certain(Outcome::Failed);
+        let failed = Foresight::Certain(RuleOutcome::Failed);
         for (index, rule) in self.numbered(rules) {
             let foresight = match &rule.condition {
-                Condition::None => Foresight::Certain(Outcome::Satisfied),
+                Condition::None => Foresight::Certain(RuleOutcome::Satisfied),
                 Condition::ContextFree => scene().map_or(failed, |scene| Foresight::Certain(scene.evaluate(rule))),
                 Condition::Contextual(_) => scene().map_or(failed, |scene| scene.foresee(rule)),
             };
@@ -338,7 +338,7 @@ impl Snapshot {
 pub(crate) struct Case {
     uid: EntityUid,
     server: EntityUid,
-    reach: Arc<Reach>,
+    reach: Arc<RulesInScope>,
     ground: Arc<Ground>,
     /// The rules to be asked for this very target, beside what holds for all that are alike.
     own: Vec<usize>,
@@ -347,7 +347,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    fn new(target: &Target, reach: Arc<Reach>, ground: Arc<Ground>) -> Self {
+    fn new(target: &Target, reach: Arc<RulesInScope>, ground: Arc<Ground>) -> Self {
         Self {
             uid: target.uid(),
             server: server_uid(target.server()),

@@ -11,7 +11,7 @@ use crate::access::Target;
 use crate::caller::Caller;
 use crate::context::{self, CallFacts};
 use crate::entities::{CALL, CALL_METHOD};
-use crate::inventory::snapshot::{KnownTool, Snapshot};
+use crate::inventory::snapshot::{KnownTool, PolicySnapshot};
 use crate::permit::Permit;
 use crate::rules::{Reads, Rule, RuleEffect, Rules};
 use crate::visible::Standpoint;
@@ -58,7 +58,7 @@ vocabulary::words! {
     }
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// Decides one call.
     #[must_use]
     pub fn decide(&self, caller: &Caller, tool: KnownTool, call: &CallFacts<'_>) -> Decision {
@@ -115,7 +115,7 @@ impl Snapshot {
         let scene = context::of_call(call, caller.principal().authn, open.reads).and_then(scene);
         let rules = open.rules.iter();
         for (index, rule) in rules.filter_map(|index| Some((*index, self.rules().rule(*index)?))) {
-            let outcome = scene.as_ref().map_or(Outcome::Failed, |scene| scene.evaluate(rule));
+            let outcome = scene.as_ref().map_or(RuleOutcome::Failed, |scene| scene.evaluate(rule));
             findings.note(index, rule.effect, outcome);
         }
         findings
@@ -131,7 +131,7 @@ pub(crate) struct Open<'a> {
 
 /// What evaluating one rule came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RuleOutcome {
     Satisfied,
     NotSatisfied,
     Failed,
@@ -162,21 +162,21 @@ impl Scene {
     }
 
     /// Evaluates a rule alone; a crash of the engine is a failure of the rule.
-    pub(crate) fn evaluate(&self, rule: &Rule) -> Outcome {
+    pub(crate) fn evaluate(&self, rule: &Rule) -> RuleOutcome {
         guarded(|| {
             let response = AUTHORIZER.is_authorized(&self.request, &rule.set, &self.entities);
             let diagnostics = response.diagnostics();
             match (diagnostics.errors().next(), diagnostics.reason().next()) {
-                (Some(_), _) => Outcome::Failed,
-                (None, Some(_)) => Outcome::Satisfied,
-                (None, None) => Outcome::NotSatisfied,
+                (Some(_), _) => RuleOutcome::Failed,
+                (None, Some(_)) => RuleOutcome::Satisfied,
+                (None, None) => RuleOutcome::NotSatisfied,
             }
         })
     }
 }
 
-pub(crate) fn guarded(evaluate: impl FnOnce() -> Outcome) -> Outcome {
-    catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or(Outcome::Failed)
+pub(crate) fn guarded(evaluate: impl FnOnce() -> RuleOutcome) -> RuleOutcome {
+    catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or(RuleOutcome::Failed)
 }
 
 /// The first rule of each kind that counts.
@@ -189,13 +189,13 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn note(&mut self, index: usize, effect: RuleEffect, outcome: Outcome) {
+    pub(crate) fn note(&mut self, index: usize, effect: RuleEffect, outcome: RuleOutcome) {
         let first = match (outcome, effect) {
-            (Outcome::NotSatisfied, _) => return,
-            (Outcome::Failed, _) => &mut self.failed,
-            (Outcome::Satisfied, RuleEffect::Forbid) => &mut self.forbid,
-            (Outcome::Satisfied, RuleEffect::PermitWithApproval) => &mut self.approval,
-            (Outcome::Satisfied, RuleEffect::Permit) => &mut self.permit,
+            (RuleOutcome::NotSatisfied, _) => return,
+            (RuleOutcome::Failed, _) => &mut self.failed,
+            (RuleOutcome::Satisfied, RuleEffect::Forbid) => &mut self.forbid,
+            (RuleOutcome::Satisfied, RuleEffect::PermitWithApproval) => &mut self.approval,
+            (RuleOutcome::Satisfied, RuleEffect::Permit) => &mut self.permit,
         };
         *first = Some(first.map_or(index, |known| known.min(index)));
     }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
 use vocabulary::{ActorType, ClaimValue, Hints, Principal, Risk, ServerId, ToolId, Trust};
 
-use crate::access::methods::Kind;
+use crate::access::methods::TargetKind;
 use crate::inventory::entry::ToolEntry;
 use crate::inventory::{Inventory, SandboxTier, ServerEntry};
 use crate::rules::Rules;
@@ -85,7 +85,7 @@ fn tool_uid(id: &ToolId) -> EntityUid {
 }
 
 /// What a server offers, called by its own name for it.
-pub(crate) fn offered_uid(kind: Kind, server: &ServerId, name: &str) -> EntityUid {
+pub(crate) fn offered_uid(kind: TargetKind, server: &ServerId, name: &str) -> EntityUid {
     uid(kind_type(kind), &format!("{server}/{name}"))
 }
 
@@ -97,12 +97,12 @@ pub(crate) fn tool_type() -> &'static EntityTypeName {
     &TYPES.tool
 }
 
-pub(crate) fn kind_type(kind: Kind) -> &'static EntityTypeName {
+pub(crate) fn kind_type(kind: TargetKind) -> &'static EntityTypeName {
     match kind {
-        Kind::Tool => &TYPES.tool,
-        Kind::Resource => &TYPES.resource,
-        Kind::Prompt => &TYPES.prompt,
-        Kind::Server => &TYPES.server,
+        TargetKind::Tool => &TYPES.tool,
+        TargetKind::Resource => &TYPES.resource,
+        TargetKind::Prompt => &TYPES.prompt,
+        TargetKind::Server => &TYPES.server,
     }
 }
 

@@ -6,8 +6,8 @@ use vocabulary::{Principal, ServerId};
 
 use crate::access::Target;
 use crate::context::{self, CallFacts};
-use crate::decide::{AUTHORIZER, Findings, Grounds, Outcome, Scene, Verdict};
-use crate::inventory::snapshot::{NotKnown, Snapshot};
+use crate::decide::{AUTHORIZER, Findings, Grounds, RuleOutcome, Scene, Verdict};
+use crate::inventory::snapshot::{NotKnown, PolicySnapshot};
 use crate::rules::{Condition, Reads, RuleEffect};
 
 /// Why a call would be decided the way it would.
@@ -45,7 +45,7 @@ pub enum Finding {
     Failed(String),
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// Explains a call without permitting it.
     #[must_use]
     pub fn explain(&self, who: &Arc<Principal>, server: &ServerId, tool: &str, call: &CallFacts<'_>) -> Explanation {
@@ -87,15 +87,15 @@ impl Snapshot {
         for index in slice.iter().copied() {
             let Some(rule) = self.rules().rule(index) else { continue };
             let outcome = match (&rule.condition, scene) {
-                (Condition::None, _) => Outcome::Satisfied,
+                (Condition::None, _) => RuleOutcome::Satisfied,
                 (Condition::ContextFree | Condition::Contextual(_), Some(scene)) => scene.evaluate(rule),
-                (Condition::ContextFree | Condition::Contextual(_), None) => Outcome::Failed,
+                (Condition::ContextFree | Condition::Contextual(_), None) => RuleOutcome::Failed,
             };
             findings.note(index, rule.effect, outcome);
             let finding = match outcome {
-                Outcome::Satisfied => Finding::Satisfied,
-                Outcome::NotSatisfied => Finding::NotSatisfied,
-                Outcome::Failed => Finding::Failed(scene.map_or_else(String::new, |scene| {
+                RuleOutcome::Satisfied => Finding::Satisfied,
+                RuleOutcome::NotSatisfied => Finding::NotSatisfied,
+                RuleOutcome::Failed => Finding::Failed(scene.map_or_else(String::new, |scene| {
                     let response = AUTHORIZER.is_authorized(&scene.request, &rule.set, &scene.entities);
                     response
                         .diagnostics()

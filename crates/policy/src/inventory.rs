@@ -172,13 +172,13 @@ impl Inventory {
         self.servers.get(id)
     }
 
-    /// Every tool in order of id, quarantined ones included. For operators: callers see [`crate::Snapshot::visible`].
+    /// Every tool in order of id, quarantined ones included. For operators: callers see [`crate::PolicySnapshot::visible`].
     #[must_use]
     pub fn tools(&self) -> &[Arc<ToolEntry>] {
         &self.tools
     }
 
-    /// One tool, quarantined or not. For operators: callers go through [`crate::Snapshot::resolve`].
+    /// One tool, quarantined or not. For operators: callers go through [`crate::PolicySnapshot::resolve`].
     #[must_use]
     pub fn tool(&self, server: &ServerId, name: &str) -> Option<&Arc<ToolEntry>> {
         self.tools.get(self.place(server, name)?)

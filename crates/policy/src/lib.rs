@@ -1,7 +1,7 @@
 //! Knows what exists and decides who may use it. Everything in here is pure: discoveries and
 //! policy texts come in, entries, lists and decisions go out. A [`KnownTool`] is made only by
-//! [`Snapshot::resolve`], a [`KnownTarget`] only by [`Snapshot::resolve_target`], a [`Permit`] only by
-//! [`Snapshot::decide`] and [`Snapshot::decide_target`].
+//! [`PolicySnapshot::resolve`], a [`KnownTarget`] only by [`PolicySnapshot::resolve_target`], a [`Permit`] only by
+//! [`PolicySnapshot::decide`] and [`PolicySnapshot::decide_target`].
 
 mod access;
 mod caller;
@@ -26,9 +26,9 @@ pub use inventory::pin::{
     ApproveFault, Change, Discovery, InventoryEvent, Merged, Presence, StoredInstructions, StoredServer, StoredTool,
     approve, approve_instructions, merge,
 };
-pub use inventory::snapshot::{KnownTool, NotKnown, Snapshot};
+pub use inventory::snapshot::{KnownTool, NotKnown, PolicySnapshot};
 pub use inventory::{Inventory, InventoryStore, SandboxTier, ServerEntry, ServerFacts, StoreError};
-pub use limits::{InFlight, LimitRules, Limits, OverLimit, Rate, RateKey};
+pub use limits::{CallLimits, InFlight, LimitRules, OverLimit, Rate, RateKey};
 pub use permit::{Permit, PermitFault, SpentPermit};
 pub use rules::{Place, PolicyFault, PolicyFaultKind, PolicyFile, PolicyWarning, RuleEffect, Rules};
 

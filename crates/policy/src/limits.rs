@@ -57,7 +57,7 @@ pub struct OverLimit {
 
 /// Counts calls. Cloning gives another handle on the same counters.
 #[derive(Clone, Debug)]
-pub struct Limits(Arc<Counters<DefaultClock>>);
+pub struct CallLimits(Arc<Counters<DefaultClock>>);
 
 /// A call that is running; dropping it makes room for the next.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub struct InFlight {
     _server: Seat<ServerId>,
 }
 
-impl Limits {
+impl CallLimits {
     /// Starts counting from nothing.
     #[must_use]
     pub fn new(rules: &LimitRules) -> Self {

@@ -10,7 +10,7 @@ use crate::inventory::entry::ToolEntry;
 /// One request that policy allowed: this principal, this method, this target, these arguments, in this
 /// epoch.
 ///
-/// Only [`crate::Snapshot::decide`] and [`crate::Snapshot::decide_target`] make one; it cannot be
+/// Only [`crate::PolicySnapshot::decide`] and [`crate::PolicySnapshot::decide_target`] make one; it cannot be
 /// copied, and spending it takes it away.
 #[derive(Debug)]
 #[must_use = "a permit that is not spent allows nothing"]

@@ -8,7 +8,7 @@ use vocabulary::json::{Limits, Value};
 use vocabulary::{ActorType, Authn, Digest, Principal, Risk, ServerId, ServerScope, Timestamp, Trust, canonical};
 
 use crate::{
-    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, Rules, ServerFacts, Snapshot, StoredServer,
+    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, StoredServer,
     Verdict, merge,
 };
 
@@ -105,8 +105,8 @@ pub(crate) fn rules(text: &str) -> Rules {
     Rules::load(&[file]).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
 
-pub(crate) fn snapshot(text: &str) -> Snapshot {
-    Snapshot::build(town(), Arc::new(rules(text)), 1)
+pub(crate) fn snapshot(text: &str) -> PolicySnapshot {
+    PolicySnapshot::build(town(), Arc::new(rules(text)), 1)
 }
 
 pub(crate) fn tree(json: &str) -> Value<'_> {
@@ -132,7 +132,7 @@ pub(crate) fn call<'a>(arguments: &'a Value<'a>) -> CallFacts<'a> {
 }
 
 /// What the caller experiences: `Err` for a tool that is not there for them.
-pub(crate) fn ask(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
+pub(crate) fn ask(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
     let (server_name, tool) = tool.split_once('/').expect("server/tool");
     let caller = snapshot.caller(&Arc::new(who.clone()));
     let arguments = tree(json);
@@ -152,7 +152,7 @@ pub(crate) fn ask(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) 
     }
 }
 
-pub(crate) fn list(snapshot: &Snapshot, who: &Principal) -> Vec<String> {
+pub(crate) fn list(snapshot: &PolicySnapshot, who: &Principal) -> Vec<String> {
     let caller = snapshot.caller(&Arc::new(who.clone()));
     snapshot
         .visible(&caller, None)

@@ -8,11 +8,11 @@ use cedar_policy::{Context, Entities, Entity, EntityUid};
 use vocabulary::{Risk, ServerId, ToolName};
 
 use crate::caller::Caller;
-use crate::decide::{AUTHORIZER, Findings, Grounds, Outcome, Scene, guarded};
+use crate::decide::{AUTHORIZER, Findings, Grounds, RuleOutcome, Scene, guarded};
 use crate::entities::{Likeness, ToolUids, tool_type};
 use crate::inventory::Inventory;
 use crate::inventory::entry::{Standing, ToolEntry};
-use crate::inventory::snapshot::Snapshot;
+use crate::inventory::snapshot::PolicySnapshot;
 use crate::rules::{Condition, Reads, Rule, RuleEffect};
 
 mod prospect;
@@ -55,7 +55,7 @@ impl Standpoint {
     }
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// The tools this caller may know of, in order of id: all of them, or those of one server.
     #[must_use]
     pub fn visible(&self, caller: &Caller, server: Option<&ServerId>) -> Vec<Arc<ToolEntry>> {
@@ -141,9 +141,9 @@ impl Snapshot {
                 let scene = || self.scene(caller, &standpoint, place, caller.any_call.clone()?);
                 any_call.get_or_init(scene).as_ref()
             };
-            let failed = Foresight::Certain(Outcome::Failed);
+            let failed = Foresight::Certain(RuleOutcome::Failed);
             let foresight = match &rule.condition {
-                Condition::None => Foresight::Certain(Outcome::Satisfied),
+                Condition::None => Foresight::Certain(RuleOutcome::Satisfied),
                 // What is not whole makes every rule fail, whatever is known of others that are alike.
                 Condition::ContextFree | Condition::Contextual(_) if !whole => failed,
                 Condition::ContextFree => caller.foresee(rule, likeness, || {
@@ -219,7 +219,7 @@ impl Snapshot {
 /// What a rule will say of a call that is not known yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Foresight {
-    Certain(Outcome),
+    Certain(RuleOutcome),
     Depends,
 }
 
@@ -229,25 +229,25 @@ impl Scene {
         let outcome = guarded(|| {
             let response = AUTHORIZER.is_authorized_partial(&self.request, &rule.set, &self.entities);
             if response.definitely_errored().next().is_some() {
-                return Outcome::Failed;
+                return RuleOutcome::Failed;
             }
             let Some(residual) = response.nontrivial_residuals().next() else {
                 let satisfied = response.definitely_satisfied().next().is_some();
                 return if satisfied {
-                    Outcome::Satisfied
+                    RuleOutcome::Satisfied
                 } else {
-                    Outcome::NotSatisfied
+                    RuleOutcome::NotSatisfied
                 };
             };
             match (Prospect::of_residual(&residual), rule.effect) {
                 // A forbid that is never false is true or fails: no call gets past it.
-                (Prospect { no: false, .. }, RuleEffect::Forbid) => return Outcome::Satisfied,
+                (Prospect { no: false, .. }, RuleEffect::Forbid) => return RuleOutcome::Satisfied,
                 (Prospect { yes: false, .. }, _) => {}
                 (Prospect { .. }, _) => depends = true,
             }
-            Outcome::NotSatisfied
+            RuleOutcome::NotSatisfied
         });
-        if depends && outcome == Outcome::NotSatisfied {
+        if depends && outcome == RuleOutcome::NotSatisfied {
             Foresight::Depends
         } else {
             Foresight::Certain(outcome)

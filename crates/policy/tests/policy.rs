@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use portreeve_policy::{
-    CallFacts, Caller, Decision, Discovery, Inventory, InventoryStore, LimitRules, Limits, PolicyFile, Rules,
-    ServerFacts, Snapshot, StoreError, StoredServer, approve, merge,
+    CallFacts, CallLimits, Caller, Decision, Discovery, Inventory, InventoryStore, LimitRules, PolicyFile,
+    PolicySnapshot, Rules, ServerFacts, StoreError, StoredServer, approve, merge,
 };
 use vocabulary::json::Value;
 use vocabulary::{ActorType, Authn, Digest, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical};
@@ -66,20 +66,20 @@ fn someone() -> Arc<Principal> {
     })
 }
 
-fn snapshot(shelf: &Shelf, text: &str, epoch: u64) -> Snapshot {
+fn snapshot(shelf: &Shelf, text: &str, epoch: u64) -> PolicySnapshot {
     let file = PolicyFile {
         name: "dev.cedar".to_owned(),
         text: text.to_owned(),
     };
     let rules = Rules::load(&[file]).expect("no faults");
-    Snapshot::build(
+    PolicySnapshot::build(
         Inventory::assemble(&[facts()], &shelf.load().expect("a shelf")),
         Arc::new(rules),
         epoch,
     )
 }
 
-fn code(snapshot: &Snapshot, caller: &Caller) -> Result<(), ReasonCode> {
+fn code(snapshot: &PolicySnapshot, caller: &Caller) -> Result<(), ReasonCode> {
     snapshot
         .resolve(caller, &facts().id, "probe")
         .map(drop)
@@ -131,7 +131,7 @@ fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
 
 #[test]
 fn limits_count_by_principal_and_give_room_back() {
-    let limits = Limits::new(&LimitRules {
+    let limits = CallLimits::new(&LimitRules {
         rate: Vec::new(),
         per_principal: 1,
         per_server: 9,

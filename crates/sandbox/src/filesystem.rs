@@ -28,12 +28,12 @@ pub(crate) struct Trees {
 #[derive(Debug)]
 struct Tree {
     at: PathBuf,
-    kind: Kind,
+    kind: TreeKind,
     mount: OwnedFd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TreeKind {
     Directory,
     File,
 }
@@ -109,7 +109,11 @@ impl Trees {
     fn push(&mut self, at: impl AsRef<Path>, mount: OwnedFd) -> io::Result<()> {
         let found = rustix::fs::fstat(&mount)?;
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-        let kind = if is_directory { Kind::Directory } else { Kind::File };
+        let kind = if is_directory {
+            TreeKind::Directory
+        } else {
+            TreeKind::File
+        };
         self.trees.push(Tree {
             at: at.as_ref().to_path_buf(),
             kind,

@@ -13,7 +13,7 @@ pub(crate) use self::group::{Delegated, Group};
 /// What one instance may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Bytes of memory of the whole instance. Without a control group the gateway counts them every 200 ms.
     pub memory: u64,
     /// Processes and threads.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub file: u64,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         Self {
             memory: 1 << 30,
@@ -41,9 +41,9 @@ impl Default for Limits {
 vocabulary::words! {
     /// A limit that ends an instance as a whole; the others fail the call that would pass them.
     pub enum Limit {
-        /// [`Limits::memory`].
+        /// [`ResourceLimits::memory`].
         Memory = "memory",
-        /// [`Limits::cpu_seconds`].
+        /// [`ResourceLimits::cpu_seconds`].
         CpuSeconds = "cpu_seconds",
     }
 }
@@ -58,7 +58,7 @@ pub(crate) enum Counted {
 }
 
 /// Sets every process limit but the one on memory. Soft and hard alike, so that none can be raised.
-pub(crate) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
+pub(crate) fn apply(limits: &ResourceLimits, counted: Counted) -> io::Result<()> {
     let processes = match counted {
         // The launcher's two processes count too.
         Counted::Own => u64::from(limits.processes) + 2,
@@ -78,7 +78,7 @@ pub(crate) fn apply(limits: &Limits, counted: Counted) -> io::Result<()> {
 /// Limits the data of each process. Never its address space: runtimes reserve far more of that than they use.
 ///
 /// This holds one process at once; what all of them hold together is counted from outside (`count.rs`).
-pub(crate) fn apply_memory(limits: &Limits) -> io::Result<()> {
+pub(crate) fn apply_memory(limits: &ResourceLimits) -> io::Result<()> {
     set(Resource::Data, limits.memory)
 }
 

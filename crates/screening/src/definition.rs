@@ -9,7 +9,7 @@ use schema::OutputSchema;
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::result::may_be_forged;
 use crate::result::strip::{Classes, strip};
-use crate::result::walk::{Kind, Message, walk};
+use crate::result::walk::{LiteralKind, Message, walk};
 use crate::result::{Decision, Origin, Raw, Rules, Screening, screen};
 
 /// A definition without the members of `_meta` that only we may write: what is pinned, judged and listed. What cannot be
@@ -42,14 +42,14 @@ pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
     };
     let texts = || {
         let literals = walked.literals().iter();
-        let texts = literals.filter(|literal| literal.kind() != Kind::Number);
+        let texts = literals.filter(|literal| literal.kind() != LiteralKind::Number);
         texts.map(|literal| (literal, definition.get(literal.span()).unwrap_or_default()))
     };
     let secret = |detector: &Detector| {
         let mut texts = texts();
         texts.any(|(literal, raw)| match literal.kind() {
-            Kind::Text => holds_a_secret(raw, literal.name(definition).as_deref(), detector),
-            Kind::Name | Kind::Number => holds_a_secret(raw, None, detector),
+            LiteralKind::Text => holds_a_secret(raw, literal.name(definition).as_deref(), detector),
+            LiteralKind::Name | LiteralKind::Number => holds_a_secret(raw, None, detector),
         })
     };
     texts().any(|(_, raw)| hides_something(raw)) || detector.is_some_and(secret)
@@ -125,7 +125,7 @@ mod tests {
             server: "s",
             name: "",
             message: Message::Definitions,
-            standing: crate::result::Standing::Untrusted,
+            standing: crate::result::OutputTrust::Untrusted,
             declared: crate::result::validate::Declared::Nothing,
         };
         for (schema, passes) in [

@@ -22,7 +22,7 @@ use guard::{Breach, Seen};
 pub(crate) use pipeline::may_be_forged;
 
 pub use decision::{Act, Decision, FindingNote, Screening};
-pub use rules::{Origin, ResponseAction, Rules, Sanitisation, Spotlight, Standing, Truncation};
+pub use rules::{Origin, OutputTrust, ResponseAction, Rules, Sanitisation, Spotlight, Truncation};
 
 /// Something a server sent: the raw span of a JSON-RPC `result`, untrusted.
 pub trait Received {

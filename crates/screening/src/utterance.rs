@@ -9,7 +9,7 @@ use crate::detect::Detector;
 use crate::result::strip::Classes;
 use crate::result::validate::{Declared, ValidationRules};
 use crate::result::walk::Message;
-use crate::result::{Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Standing, screen};
+use crate::result::{Guards, Origin, OutputTrust, Raw, ResponseAction, Rules, Sanitisation, Spotlight, screen};
 
 /// Our own rules, for whoever has none.
 static EMBEDDED: LazyLock<Option<Arc<Detector>>> = LazyLock::new(|| Detector::embedded().ok().map(Arc::new));
@@ -35,7 +35,7 @@ pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<Strin
         server: "",
         name: "",
         message: Message::Other,
-        standing: Standing::Untrusted,
+        standing: OutputTrust::Untrusted,
         declared: Declared::Nothing,
     };
     let raw = [OPEN, &literal(text), CLOSE].concat();

@@ -3,10 +3,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use control::ports::{self, Approval, GatewayStatus, Later, PortError, Ports, Reach, Recorder, Reload, ServerView};
+use control::ports::{
+    self, Approval, GatewayStatus, Later, PortError, Ports, Recorder, Reload, ServerHealth, ServerView,
+};
 use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
-use policy::{Inventory, InventoryStore as _, Snapshot};
+use policy::{Inventory, InventoryStore as _, PolicySnapshot};
 use store::{Activity, Store};
 use vocabulary::{Clock, Digest, ServerId, ToolName};
 
@@ -98,10 +100,10 @@ struct Desk {
 }
 
 impl ports::Inventory for Desk {
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
+    fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
         let stored = self.store.load().map_err(PortError::new)?;
         let inventory = Inventory::assemble(&facts(&self.config, launcher_now(&self.config).as_deref()), &stored);
-        Ok(Arc::new(Snapshot::build(
+        Ok(Arc::new(PolicySnapshot::build(
             inventory,
             self.config.policy.rules.clone(),
             0,
@@ -146,7 +148,7 @@ impl ports::Gateway for Desk {
         let view = |(id, server): (&ServerId, &crate::config::Server)| ServerView {
             id: id.clone(),
             url: server.reach.shown(),
-            reach: Reach::Unknown,
+            reach: ServerHealth::Unknown,
         };
         Ok(self.config.servers.iter().map(view).collect())
     }
@@ -155,8 +157,8 @@ impl ports::Gateway for Desk {
         Box::pin(async { Ok(Reload::NotRunning) })
     }
 
-    fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>> {
-        Box::pin(async { Ok(Some(Reach::Unknown)) })
+    fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>> {
+        Box::pin(async { Ok(Some(ServerHealth::Unknown)) })
     }
 }
 

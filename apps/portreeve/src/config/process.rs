@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use sandbox::{FsPolicy, Limits, NetPolicy, Plan, PlanDraft, PlanFault};
+use sandbox::{FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits};
 use vocabulary::{Digest, Secret, ServerId};
 
 use super::fault::{Complaint, quoted};
@@ -33,7 +33,7 @@ pub struct Process {
     /// Its environment, beside what every sandbox has.
     pub env: Environment,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Packages it runs from, by the names of their directories, as `servers.lock` has them.
     pub(crate) packages: Vec<(String, Locked)>,
 }
@@ -301,15 +301,15 @@ fn environment(section: &mut Section<'_>, around: &Surroundings) -> Environment 
     variables
 }
 
-fn limits(mut section: Section<'_>) -> Limits {
-    let usual = Limits::default();
+fn limits(mut section: Section<'_>) -> ResourceLimits {
+    let usual = ResourceLimits::default();
     let memory = section.read("memory", size_of).unwrap_or(usual.memory);
     let processes = section.read("processes", |value| value.number(1..=65_536));
     let cpu_seconds = section
         .has("cpu_seconds")
         .then(|| section.read("cpu_seconds", |value| value.number(1..=1 << 32)));
     section.finish();
-    Limits {
+    ResourceLimits {
         memory,
         processes: processes
             .and_then(|count| u32::try_from(count).ok())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use sandbox::{
-    Attempt, Egress, Ending, HostResolver, Launcher, Limits, NetPolicy, Plan, PlanDraft, Tier, Verdict, Witness,
+    Attempt, Egress, Ending, HostResolver, Launcher, NetPolicy, Plan, PlanDraft, ResourceLimits, Tier, Verdict, Witness,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::ServerId;
@@ -194,9 +194,9 @@ impl Errand<'_> {
             env: self.settings.env.clone(),
             allow: listed(&self.settings.hosts),
             private: listed(&self.private),
-            limits: Limits {
+            limits: ResourceLimits {
                 memory: 4 << 30,
-                ..Limits::default()
+                ..ResourceLimits::default()
             },
             state_dir: Some(self.state.to_owned()),
             state_rooms: vec![packages(self.state)],

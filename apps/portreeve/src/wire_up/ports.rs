@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use control::Operator;
 use control::ports::{
-    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, Reach, RecordName, Reload, ServerView,
-    TokenView,
+    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, RecordName, Reload, ServerHealth,
+    ServerView, TokenView,
 };
 use gateway::Gateway;
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
 use ledger::Event;
-use policy::{ApproveFault, InventoryEvent, InventoryStore, Snapshot, StoredServer, approve};
+use policy::{ApproveFault, InventoryEvent, InventoryStore, PolicySnapshot, StoredServer, approve};
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
 use vocabulary::{Digest, ServerId, Timestamp, ToolName};
 
@@ -223,7 +223,7 @@ impl Running {
 }
 
 impl ports::Inventory for Helm {
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
+    fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
         Ok(self.running.gateway().town().policy().clone())
     }
 
@@ -302,7 +302,7 @@ impl ports::Gateway for Helm {
         Box::pin(async { Ok(self.running.clone().reload("operator").await) })
     }
 
-    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<Reach>, PortError>> {
+    fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>> {
         let server = server.clone();
         Box::pin(async move { Ok(self.running.discover_again(&server).await) })
     }
@@ -315,22 +315,22 @@ impl Running {
     }
 
     /// Asks a server at once; `None` if it is not configured.
-    pub(super) async fn discover_again(&self, id: &ServerId) -> Option<Reach> {
+    pub(super) async fn discover_again(&self, id: &ServerId) -> Option<ServerHealth> {
         let line = self.with_current(|current| current.servers.get(id).cloned())?;
         self.ask(id, &line).await;
         Some(self.reach(id))
     }
 
-    fn reach(&self, id: &ServerId) -> Reach {
+    fn reach(&self, id: &ServerId) -> ServerHealth {
         let line = self.with_current(|current| current.servers.get(id).cloned());
-        let Some(line) = line else { return Reach::Unknown };
+        let Some(line) = line else { return ServerHealth::Unknown };
         let state = *line.state.borrow();
         match state {
-            ServerState::Pending => Reach::Unknown,
-            ServerState::Up => Reach::Up,
+            ServerState::Pending => ServerHealth::Unknown,
+            ServerState::Up => ServerHealth::Up,
             ServerState::Down => {
                 let why = line.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                Reach::Down(why.unwrap_or_default())
+                ServerHealth::Down(why.unwrap_or_default())
             }
         }
     }

@@ -158,7 +158,7 @@ impl Running {
             warnings.extend(needs_restart(&current.config, &config));
             let (old, new) = (&current.config.limits, &config.limits);
             if old.rate != new.rate || old.concurrency != new.concurrency {
-                current.limiter = policy::Limits::new(&plan::limit_rules(new));
+                current.limiter = policy::CallLimits::new(&plan::limit_rules(new));
             }
             let before = std::mem::replace(&mut current.servers, lines);
             for line in before.values().chain(current.servers.values()) {

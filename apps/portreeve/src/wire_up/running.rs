@@ -44,7 +44,7 @@ pub(super) struct Current {
     pub(super) identity: Arc<Identity>,
     pub(super) rules: Arc<Rules>,
     pub(super) screening: Arc<screening::result::Rules>,
-    pub(super) limiter: policy::Limits,
+    pub(super) limiter: policy::CallLimits,
     pub(super) servers: BTreeMap<ServerId, Arc<ServerLine>>,
     pub(super) stored: BTreeMap<ServerId, StoredServer>,
 }
@@ -81,7 +81,7 @@ impl Running {
             identity,
             rules: config.policy.rules.clone(),
             screening: Arc::new(plan::screening(&config)),
-            limiter: policy::Limits::new(&plan::limit_rules(&config.limits)),
+            limiter: policy::CallLimits::new(&plan::limit_rules(&config.limits)),
             servers: lines(&config, None, harbour.as_ref())?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
             config: Arc::new(config),

@@ -16,7 +16,7 @@ use crate::answer::{Answer, Refusal};
 #[serde(tag = "type", rename_all = "snake_case")]
 enum NewRecord {
     HarnessAttempt(Box<Attempt>),
-    HarnessResult(Box<Outcome>),
+    HarnessResult(Box<RunOutcome>),
     Egress(Egress),
     Admin(Remark),
 }
@@ -45,7 +45,7 @@ struct Attempt {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Outcome {
+struct RunOutcome {
     receipt_id: String,
     run: String,
     pipeline: Option<String>,
@@ -146,7 +146,7 @@ impl Attempt {
     }
 }
 
-impl Outcome {
+impl RunOutcome {
     fn check(self) -> Result<HarnessResult, Refusal> {
         let subject = subject(self.receipt_id, self.run, self.pipeline, self.agent)?;
         let class = self

@@ -8,7 +8,7 @@ use vocabulary::{Digest, ServerId, ToolName};
 
 use super::call::Call;
 use crate::answer::{Answer, Refusal};
-use crate::ports::{Approval, Reach, ServerView};
+use crate::ports::{Approval, ServerHealth, ServerView};
 
 pub(super) async fn tools(call: Call) -> Result<Answer, Refusal> {
     let standing = call.query("standing");
@@ -185,9 +185,9 @@ fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
         .filter(|tool| matches!(tool.standing, Standing::Quarantined(_)))
         .count();
     let (reach, reason) = match &server.reach {
-        Reach::Unknown => ("unknown", None),
-        Reach::Up => ("up", None),
-        Reach::Down(reason) => ("down", Some(reason)),
+        ServerHealth::Unknown => ("unknown", None),
+        ServerHealth::Up => ("up", None),
+        ServerHealth::Down(reason) => ("down", Some(reason)),
     };
     json!({
         "id": server.id.as_str(),

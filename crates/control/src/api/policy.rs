@@ -114,7 +114,7 @@ impl Who {
     }
 }
 
-fn view(explained: &Explanation, snapshot: &policy::Snapshot) -> Value {
+fn view(explained: &Explanation, snapshot: &policy::PolicySnapshot) -> Value {
     // What callers get: a tool they cannot see is refused whatever its policies say of this call.
     let (decision, policy_id, code) = match &explained.visibility {
         Err(hidden) => ("deny", &hidden.policy_id, hidden.code),

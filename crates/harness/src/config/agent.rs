@@ -123,7 +123,7 @@ pub struct AgentLimits {
     /// All attempts and hooks.
     pub total: Duration,
     /// Memory, processes, processor.
-    pub machine: sandbox::Limits,
+    pub machine: sandbox::ResourceLimits,
 }
 
 /// What stands around an agent's runtime.
@@ -337,7 +337,7 @@ impl Retry {
 
 impl AgentLimits {
     fn check(mut section: Section<'_>) -> Option<Self> {
-        let usual = sandbox::Limits::default();
+        let usual = sandbox::ResourceLimits::default();
         let timeout = section.read("timeout", Entry::duration);
         let written = section.has("total_timeout");
         let total = section.read("total_timeout", Entry::duration);
@@ -349,7 +349,7 @@ impl AgentLimits {
         Some(Self {
             timeout,
             total: if written { total } else { total.max(timeout) },
-            machine: sandbox::Limits {
+            machine: sandbox::ResourceLimits {
                 memory: memory?,
                 processes: u32::try_from(processes?).ok()?,
                 cpu_seconds,

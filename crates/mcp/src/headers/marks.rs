@@ -69,7 +69,7 @@ impl Marks {
             path: Vec::new(),
             marks: Vec::new(),
         };
-        reader.schema(Reach::Properties, 0)?;
+        reader.schema(SchemaReach::Properties, 0)?;
         reader.scanner.finish()?;
         Ok(Self(reader.marks))
     }
@@ -101,7 +101,7 @@ impl From<SpanFault> for BadMark {
 
 /// How a place in the schema is reached.
 #[derive(Clone, Copy, PartialEq)]
-enum Reach {
+enum SchemaReach {
     Properties,
     Otherwise,
 }
@@ -115,15 +115,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Takes whatever stands where a schema may stand.
-    fn schema(&mut self, reach: Reach, level: usize) -> Result<(), BadMark> {
+    fn schema(&mut self, reach: SchemaReach, level: usize) -> Result<(), BadMark> {
         match self.scanner.peek() {
             Some(b'{') => self.object_schema(reach, level),
-            Some(b'[') => self.each(b'[', b']', level, |reader| reader.schema(Reach::Otherwise, level + 1)),
+            Some(b'[') => self.each(b'[', b']', level, |reader| {
+                reader.schema(SchemaReach::Otherwise, level + 1)
+            }),
             _ => self.scanner.value(level).map(drop).map_err(BadMark::from),
         }
     }
 
-    fn object_schema(&mut self, reach: Reach, level: usize) -> Result<(), BadMark> {
+    fn object_schema(&mut self, reach: SchemaReach, level: usize) -> Result<(), BadMark> {
         let (mut mark, mut kind, mut properties) = (None, None, None);
         self.each(b'{', b'}', level, |reader| {
             match reader.key()?.as_str() {
@@ -134,20 +136,20 @@ impl Reader<'_> {
                     reader.named_schemas(reach, level + 1)
                 }
                 "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-                    reader.named_schemas(Reach::Otherwise, level + 1)
+                    reader.named_schemas(SchemaReach::Otherwise, level + 1)
                 }
                 // Data, not schemas: what looks like a mark in it is none.
                 "default" | "const" | "enum" | "examples" => Ok(reader.scanner.value(level + 1).map(drop)?),
-                _ => reader.schema(Reach::Otherwise, level + 1),
+                _ => reader.schema(SchemaReach::Otherwise, level + 1),
             }
         })?;
         mark.map_or(Ok(()), |mark| self.add(reach, mark, kind))
     }
 
     /// Takes an object whose member names are not keywords but names of the tool's own.
-    fn named_schemas(&mut self, reach: Reach, level: usize) -> Result<(), BadMark> {
+    fn named_schemas(&mut self, reach: SchemaReach, level: usize) -> Result<(), BadMark> {
         if self.scanner.peek() != Some(b'{') {
-            return self.schema(Reach::Otherwise, level);
+            return self.schema(SchemaReach::Otherwise, level);
         }
         let mut names = Vec::new();
         self.each(b'{', b'}', level, |reader| {
@@ -168,8 +170,8 @@ impl Reader<'_> {
         }
     }
 
-    fn add(&mut self, reach: Reach, mark: Span, kind: Option<Span>) -> Result<(), BadMark> {
-        if reach == Reach::Otherwise || self.path.is_empty() {
+    fn add(&mut self, reach: SchemaReach, mark: Span, kind: Option<Span>) -> Result<(), BadMark> {
+        if reach == SchemaReach::Otherwise || self.path.is_empty() {
             return Err(BadMark::NotReachable);
         }
         let name = text_of(self.bytes.get(mark).unwrap_or_default()).ok_or(BadMark::NotAToken)?;

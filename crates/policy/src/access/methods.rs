@@ -1,5 +1,5 @@
 //! The methods that policies decide, and what each of them is about. The schema of `policy check`
-//! and the door of [`crate::Snapshot::resolve_target`] read one table.
+//! and the door of [`crate::PolicySnapshot::resolve_target`] read one table.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 vocabulary::words! {
     /// What a request can be about.
     #[derive(PartialOrd, Ord)]
-    pub(crate) enum Kind {
+    pub(crate) enum TargetKind {
         Tool = "Tool",
         Resource = "Resource",
         Prompt = "Prompt",
@@ -22,9 +22,9 @@ pub(crate) fn listed(method: &str) -> Option<&'static str> {
 
 /// Whether a method can be about this kind of thing; one that is not in the table is an extension,
 /// which is about its server.
-pub(crate) fn applies(method: &str, kind: Kind) -> bool {
+pub(crate) fn applies(method: &str, kind: TargetKind) -> bool {
     let row = METHODS.iter().find(|(name, _)| *name == method);
-    row.map_or(kind == Kind::Server, |(_, kinds)| kinds.contains(&kind))
+    row.map_or(kind == TargetKind::Server, |(_, kinds)| kinds.contains(&kind))
 }
 
 /// Every method as an action of the Cedar schema, `extensions` included.
@@ -34,7 +34,9 @@ pub(crate) fn action_declarations(extensions: &[&str]) -> String {
         .copied()
         .filter(|name| listed(name).is_none())
         .collect();
-    let extensions = extensions.into_iter().map(|name| (name, [Kind::Server].as_slice()));
+    let extensions = extensions
+        .into_iter()
+        .map(|name| (name, [TargetKind::Server].as_slice()));
     let mut text = String::new();
     for (name, kinds) in METHODS.iter().copied().chain(extensions) {
         let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
@@ -48,20 +50,20 @@ pub(crate) fn action_declarations(extensions: &[&str]) -> String {
     text
 }
 
-pub(crate) const METHODS: &[(&str, &[Kind])] = &[
-    ("tools/call", &[Kind::Tool]),
-    ("tasks/get", &[Kind::Tool]),
-    ("tasks/update", &[Kind::Tool]),
-    ("tasks/cancel", &[Kind::Tool]),
-    ("tasks/result", &[Kind::Tool]),
-    ("tasks/list", &[Kind::Tool]),
-    ("resources/read", &[Kind::Resource]),
-    ("resources/subscribe", &[Kind::Resource]),
-    ("resources/unsubscribe", &[Kind::Resource]),
-    ("prompts/get", &[Kind::Prompt]),
-    ("completion/complete", &[Kind::Resource, Kind::Prompt]),
-    ("sampling/createMessage", &[Kind::Server]),
-    ("elicitation/create", &[Kind::Server]),
-    ("roots/list", &[Kind::Server]),
-    ("logging/setLevel", &[Kind::Server]),
+pub(crate) const METHODS: &[(&str, &[TargetKind])] = &[
+    ("tools/call", &[TargetKind::Tool]),
+    ("tasks/get", &[TargetKind::Tool]),
+    ("tasks/update", &[TargetKind::Tool]),
+    ("tasks/cancel", &[TargetKind::Tool]),
+    ("tasks/result", &[TargetKind::Tool]),
+    ("tasks/list", &[TargetKind::Tool]),
+    ("resources/read", &[TargetKind::Resource]),
+    ("resources/subscribe", &[TargetKind::Resource]),
+    ("resources/unsubscribe", &[TargetKind::Resource]),
+    ("prompts/get", &[TargetKind::Prompt]),
+    ("completion/complete", &[TargetKind::Resource, TargetKind::Prompt]),
+    ("sampling/createMessage", &[TargetKind::Server]),
+    ("elicitation/create", &[TargetKind::Server]),
+    ("roots/list", &[TargetKind::Server]),
+    ("logging/setLevel", &[TargetKind::Server]),
 ];

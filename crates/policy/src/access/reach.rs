@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use cedar_policy::EntityUid;
 use vocabulary::{Principal, ServerId, lock};
 
-use super::methods::{Kind, listed};
+use super::methods::{TargetKind, listed};
 use crate::caller::Slices;
 use crate::decide::Findings;
 use crate::entities::{Likeness, action_uid, group_uids, kind_type, principal_uid};
@@ -15,14 +15,14 @@ use crate::rules::{Condition, Reads, Rule, RuleEffect, Rules};
 use crate::visible::{Foresight, View};
 
 /// The rules in scope for one caller, one method and one kind of target.
-pub(crate) struct Reach {
+pub(crate) struct RulesInScope {
     pub(crate) action: EntityUid,
     pub(crate) slices: Slices,
     grounds: Mutex<HashMap<Alike, Arc<Ground>>>,
 }
 
-impl Reach {
-    fn new(who: &Principal, rules: &Rules, method: &str, kind: Kind) -> Self {
+impl RulesInScope {
+    fn new(who: &Principal, rules: &Rules, method: &str, kind: TargetKind) -> Self {
         let action = action_uid(method);
         let scope = (&action, kind_type(kind));
         Self {
@@ -45,11 +45,17 @@ impl Reach {
 
 /// What a caller was found to reach so far. As large as the table of methods and the inventory.
 #[derive(Default)]
-pub(crate) struct Reaches(Mutex<HashMap<(&'static str, Kind), Arc<Reach>>>);
+pub(crate) struct Reaches(Mutex<HashMap<(&'static str, TargetKind), Arc<RulesInScope>>>);
 
 impl Reaches {
-    pub(crate) fn find_or_add(&self, who: &Principal, rules: &Rules, method: &str, kind: Kind) -> Arc<Reach> {
-        let make = || Arc::new(Reach::new(who, rules, method, kind));
+    pub(crate) fn find_or_add(
+        &self,
+        who: &Principal,
+        rules: &Rules,
+        method: &str,
+        kind: TargetKind,
+    ) -> Arc<RulesInScope> {
+        let make = || Arc::new(RulesInScope::new(who, rules, method, kind));
         // A name that we do not know is a name that somebody made up, and is not kept.
         let Some(method) = listed(method) else { return make() };
         let known = lock(&self.0).get(&(method, kind)).cloned();

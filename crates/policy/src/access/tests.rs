@@ -36,7 +36,7 @@ fn whole(id: &str) -> Target {
 
 /// What the caller experiences, and whether the target is there for them.
 fn request(
-    snapshot: &Snapshot,
+    snapshot: &PolicySnapshot,
     who: &Principal,
     (action, target): (&str, &Target),
     json: &str,
@@ -65,11 +65,11 @@ fn says(text: &str, action: &str, target: &Target, json: &str) -> (Verdict, Stri
 
 /// Every method with something it can be about.
 fn everything() -> Vec<(&'static str, Target)> {
-    let targets = |kind: &Kind| match kind {
-        Kind::Tool => tool("files/read"),
-        Kind::Resource => resource("files/file:///a"),
-        Kind::Prompt => prompt("files/greet"),
-        Kind::Server => whole("files"),
+    let targets = |kind: &TargetKind| match kind {
+        TargetKind::Tool => tool("files/read"),
+        TargetKind::Resource => resource("files/file:///a"),
+        TargetKind::Prompt => prompt("files/greet"),
+        TargetKind::Server => whole("files"),
     };
     let rows = methods::METHODS.iter();
     let rows = rows.flat_map(|(method, kinds)| kinds.iter().map(move |kind| (*method, targets(kind))));
@@ -215,10 +215,10 @@ fn scopes_and_attributes_of_targets_decide() {
         ("resource", "action == Action::\"prompts/get\"", &file, false),
     ] {
         let action = match target.kind() {
-            Kind::Tool => "tasks/get",
-            Kind::Resource => "resources/read",
-            Kind::Prompt => "prompts/get",
-            Kind::Server => "roots/list",
+            TargetKind::Tool => "tasks/get",
+            TargetKind::Resource => "resources/read",
+            TargetKind::Prompt => "prompts/get",
+            TargetKind::Server => "roots/list",
         };
         let text = format!("permit(principal, action, {scope}) when {{ {condition} }};");
         let verdict = says(&text, action, target, "{}").0;
@@ -412,7 +412,7 @@ fn a_target_resolved_for_somebody_else_or_elsewhere_gives_no_permit() {
     let (one, other) = (snapshot(text), snapshot(text));
     let (ann, bob) = (Arc::new(agent("ann")), Arc::new(agent("bob")));
     let file = resource("files/file:///a");
-    let resolve = |snapshot: &Snapshot| {
+    let resolve = |snapshot: &PolicySnapshot| {
         let ann = snapshot.caller(&ann);
         snapshot.resolve_target(&ann, "resources/read", &file).expect("ann may")
     };

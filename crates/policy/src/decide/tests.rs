@@ -104,10 +104,10 @@ fn a_rule_that_cannot_be_evaluated_denies() {
 // R116
 #[test]
 fn a_crash_of_the_engine_is_a_rule_that_cannot_be_evaluated() {
-    assert_eq!(guarded(|| panic!("the engine crashed")), Outcome::Failed);
-    assert_eq!(guarded(|| Outcome::Satisfied), Outcome::Satisfied);
+    assert_eq!(guarded(|| panic!("the engine crashed")), RuleOutcome::Failed);
+    assert_eq!(guarded(|| RuleOutcome::Satisfied), RuleOutcome::Satisfied);
     let mut findings = Findings::default();
-    findings.note(0, RuleEffect::Permit, Outcome::Failed);
+    findings.note(0, RuleEffect::Permit, RuleOutcome::Failed);
     let (verdict, grounds) = findings.verdict(&crate::tests::rules("@id(\"p\") permit(principal, action, resource);"));
     assert_eq!((verdict, grounds.code), (Verdict::Deny, ReasonCode::DenyPolicyError));
 }
@@ -307,7 +307,7 @@ fn a_tool_resolved_for_somebody_else_or_elsewhere_gives_no_permit() {
     let text = "permit(principal == Agent::\"ann\", action, resource);";
     let (one, other) = (snapshot(text), snapshot(text));
     let (ann, bob) = (Arc::new(agent("ann")), Arc::new(agent("bob")));
-    let resolve = |snapshot: &Snapshot| {
+    let resolve = |snapshot: &PolicySnapshot| {
         snapshot
             .resolve(&snapshot.caller(&ann), &server("files"), "read")
             .expect("ann may")

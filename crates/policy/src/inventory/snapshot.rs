@@ -14,7 +14,7 @@ use crate::rules::Rules;
 use crate::visible::View;
 
 /// What exists and who may use it, unchanging.
-pub struct Snapshot {
+pub struct PolicySnapshot {
     inventory: Inventory,
     rules: Arc<Rules>,
     epoch: u64,
@@ -24,7 +24,7 @@ pub struct Snapshot {
     mark: Arc<()>,
 }
 
-impl fmt::Debug for Snapshot {
+impl fmt::Debug for PolicySnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tools = self.inventory.tools().len();
         let mut shown = f.debug_struct("Snapshot");
@@ -38,7 +38,7 @@ impl fmt::Debug for Snapshot {
 
 /// A tool that exists, is approved, and that this caller may know of.
 ///
-/// Only [`Snapshot::resolve`] makes one.
+/// Only [`PolicySnapshot::resolve`] makes one.
 #[derive(Debug)]
 pub struct KnownTool {
     entry: Arc<ToolEntry>,
@@ -80,7 +80,7 @@ pub struct NotKnown {
     pub entry: Option<Arc<ToolEntry>>,
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// Joins inventory and rules.
     #[must_use]
     pub fn build(inventory: Inventory, rules: Arc<Rules>, epoch: u64) -> Self {

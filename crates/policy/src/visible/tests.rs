@@ -288,7 +288,7 @@ const ARGUMENTS: [&str; 7] = [
 const TOOLS: [&str; 5] = ["files/read", "files/wipe", "files/write", "web/fetch", "web/post"];
 
 /// Cedar's own answer, from all rules, all entities and the whole context.
-fn oracle(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
+fn oracle(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
     let rules = snapshot.rules();
     let all = rules.iter().flat_map(|(_, rule)| rule.set.policies().cloned());
     let set = PolicySet::from_policies(all).expect("ids are unique");
@@ -336,7 +336,7 @@ fn oracle(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) -> (Verd
 }
 
 /// Our answer from the slice, whether the tool is visible or not.
-fn sliced(snapshot: &Snapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
+fn sliced(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: &str) -> (Verdict, Grounds) {
     let caller = snapshot.caller(&Arc::new(who.clone()));
     let (server_name, name) = tool.split_once('/').expect("server/tool");
     let place = snapshot
@@ -487,7 +487,7 @@ fn roughly_how_long_a_decision_and_a_list_take() {
         ("by group", (0..1000).map(by_group).collect()),
     ];
     for (shape, text) in shapes {
-        let snapshot = Snapshot::build(inventory.clone(), Arc::new(crate::tests::rules(&text)), 1);
+        let snapshot = PolicySnapshot::build(inventory.clone(), Arc::new(crate::tests::rules(&text)), 1);
         let who = Arc::new(in_groups("a", &["g1", "g2", "x", "y"]));
         let start = std::time::Instant::now();
         let caller = snapshot.caller(&who);

@@ -61,7 +61,7 @@ pub(crate) async fn serve(tap: Tap, room: Arc<Room>) {
 /// Whoever was refused may have told its caller before we hear of it, so the kernel's word on the time counts.
 fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
     match attempt.kind {
-        Kind::Udp => {
+        PacketKind::Udp => {
             let name = room.stand_ins.name_of(attempt.to.ip());
             let target = match &name {
                 Some(host) => Target::new(host.as_str().as_bytes(), attempt.to.port()),
@@ -70,7 +70,7 @@ fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
             room.recorder
                 .blocked_at(Event::DirectUdp, target, Reason::NoRouteOutOfSandbox, at);
         }
-        Kind::Refusal => {
+        PacketKind::Refusal => {
             // A refusal travels back: its sender is where the attempt went.
             let place = attempt.from;
             let (target, reason) = match room.stand_ins.name_of(place.ip()) {
@@ -89,7 +89,7 @@ fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum PacketKind {
     Udp,
     /// TCP RST+ACK with sequence number 0: the answer to a SYN that nobody wanted.
     Refusal,
@@ -97,7 +97,7 @@ enum Kind {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
-    kind: Kind,
+    kind: PacketKind,
     from: SocketAddr,
     to: SocketAddr,
 }
@@ -108,7 +108,7 @@ struct Flows(VecDeque<(SocketAddr, SocketAddr)>);
 
 impl Flows {
     fn is_new(&mut self, packet: &Seen) -> bool {
-        if packet.kind == Kind::Refusal {
+        if packet.kind == PacketKind::Refusal {
             return true;
         }
         // Questions to our resolver and its answers have records of their own.
@@ -137,8 +137,8 @@ fn read_packet(packet: &[u8]) -> Option<Seen> {
     let from = SocketAddr::new(from, u16::from_be_bytes([from_high, from_low]));
     let to = SocketAddr::new(to, u16::from_be_bytes([to_high, to_low]));
     let kind = match protocol {
-        UDP => Kind::Udp,
-        TCP if payload.get(4..8)? == [0; 4] && payload.get(13)? & RST_ACK == RST_ACK => Kind::Refusal,
+        UDP => PacketKind::Udp,
+        TCP if payload.get(4..8)? == [0; 4] && payload.get(13)? & RST_ACK == RST_ACK => PacketKind::Refusal,
         _ => return None,
     };
     Some(Seen { kind, from, to })
@@ -238,7 +238,7 @@ mod tests {
     fn udp_is_read_in_both_families_and_behind_extensions() {
         let expected = |from: &str, to: &str| {
             Some(Seen {
-                kind: Kind::Udp,
+                kind: PacketKind::Udp,
                 from: from.parse().unwrap(),
                 to: to.parse().unwrap(),
             })
@@ -255,7 +255,7 @@ mod tests {
         let refusal = read_packet(&v4(TCP, &tcp(0, RST_ACK))).unwrap();
         assert_eq!(
             (refusal.kind, refusal.from.to_string()),
-            (Kind::Refusal, "10.0.0.1:22".to_owned())
+            (PacketKind::Refusal, "10.0.0.1:22".to_owned())
         );
         for (sequence, flags) in [(1, RST_ACK), (0, 0b100), (0, 0b10), (0, 0b10010)] {
             assert_eq!(read_packet(&v4(TCP, &tcp(sequence, flags))), None);
@@ -266,7 +266,7 @@ mod tests {
     fn an_answer_inside_and_dns_are_no_attempts() {
         let mut flows = Flows::default();
         let seen = |from: &str, to: &str| Seen {
-            kind: Kind::Udp,
+            kind: PacketKind::Udp,
             from: from.parse().unwrap(),
             to: to.parse().unwrap(),
         };

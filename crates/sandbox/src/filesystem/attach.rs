@@ -12,8 +12,8 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
-use super::{Kind, NO_TRICKS, READ_ONLY, TEMPORARY, Trees, clone_tree};
-use crate::limits::Limits;
+use super::{NO_TRICKS, READ_ONLY, TEMPORARY, TreeKind, Trees, clone_tree};
+use crate::limits::ResourceLimits;
 use crate::sys;
 
 /// A root that is complete but not yet ours.
@@ -24,7 +24,7 @@ pub(crate) struct Root {
 }
 
 /// Builds the new root. Must be called by the first process of a pid namespace, in a mount namespace of its own.
-pub(crate) fn build(trees: Trees, limits: &Limits) -> io::Result<Root> {
+pub(crate) fn build(trees: Trees, limits: &ResourceLimits) -> io::Result<Root> {
     // Before anything is covered: the kernel gives a new `/proc` only to those who can see one in full.
     let proc = new_mount(
         "proc",
@@ -51,11 +51,11 @@ pub(crate) fn build(trees: Trees, limits: &Limits) -> io::Result<Root> {
         hang_at(
             &mount,
             Path::new(at),
-            Kind::Directory,
+            TreeKind::Directory,
             &temporary(mode, limits.temporary)?,
         )?;
     }
-    hang_at(&mount, Path::new("/proc"), Kind::Directory, &proc)?;
+    hang_at(&mount, Path::new("/proc"), TreeKind::Directory, &proc)?;
     // Outer trees before those inside them; a workspace below `/tmp` comes after `/tmp`.
     let mut ordered = trees.trees;
     ordered.sort_by_key(|tree| tree.at.components().count());
@@ -83,7 +83,7 @@ impl Root {
 pub(crate) fn pivot(root: &Root) -> io::Result<()> {
     let settings = openat(&root.proc, c"sys", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let settings = clone_tree(&settings, READ_ONLY)?;
-    hang_at(&root.mount, Path::new("/proc/sys"), Kind::Directory, &settings)?;
+    hang_at(&root.mount, Path::new("/proc/sys"), TreeKind::Directory, &settings)?;
     fchdir(&root.mount)?;
     // The old root ends up on top of the new one, from where it is taken away: no directory is needed for it.
     pivot_root(c".", c".")?;
@@ -117,13 +117,13 @@ fn hang(mount: impl AsFd, place: impl AsFd) -> io::Result<()> {
     Ok(move_mount(mount, c"", place, c"", by_descriptor)?)
 }
 
-fn hang_at(root: &OwnedFd, at: &Path, kind: Kind, mount: &OwnedFd) -> io::Result<()> {
+fn hang_at(root: &OwnedFd, at: &Path, kind: TreeKind, mount: &OwnedFd) -> io::Result<()> {
     let place = match look_up(root, at) {
         Ok(place) => place,
         Err(Errno::NOENT) => {
             match kind {
-                Kind::Directory => make_directory(root, at)?,
-                Kind::File => write_file(root, at, b"")?,
+                TreeKind::Directory => make_directory(root, at)?,
+                TreeKind::File => write_file(root, at, b"")?,
             }
             look_up(root, at)?
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::environment;
-use crate::limits::Limits;
+use crate::limits::ResourceLimits;
 use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, User};
 use crate::probe::Tier;
 use crate::report::{Failure, LimitsKind, Report};
@@ -33,7 +33,7 @@ pub(crate) struct Orders {
     pub(crate) workspace: PathBuf,
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
     pub(crate) limits_kind: LimitsKind,
     pub(crate) user: Option<User>,
     /// The gateway's process id: another parent means that it died before the launcher could ask to die with it.

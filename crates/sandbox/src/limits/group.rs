@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Limits;
+use super::ResourceLimits;
 
 /// A control group below which the gateway may make others.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Delegated {
     }
 
     /// A group for one instance, with its limits in force.
-    pub(crate) fn group(&self, instance: &str, limits: &Limits) -> io::Result<Group> {
+    pub(crate) fn group(&self, instance: &str, limits: &ResourceLimits) -> io::Result<Group> {
         let directory = self.directory.join(format!("portreeve-{instance}"));
         make_directory(&directory)?;
         // From here on, dropping the group takes the directory away.
@@ -198,10 +198,10 @@ mod tests {
         // The kernel would answer our request in the same file, without the plus signs.
         fs::write(path.join("cgroup.subtree_control"), "memory pids").unwrap();
         let delegated = Delegated::in_directory(path.clone()).unwrap();
-        let limits = Limits {
+        let limits = ResourceLimits {
             memory: 4096,
             processes: 5,
-            ..Limits::default()
+            ..ResourceLimits::default()
         };
         let group = delegated.group("abc", &limits).unwrap();
         let read = |file: &str| fs::read_to_string(path.join("portreeve-abc").join(file)).unwrap();

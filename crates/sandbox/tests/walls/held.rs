@@ -1,6 +1,6 @@
 //! What all processes of a server hold together, where no control group counts it.
 
-use portreeve_sandbox::{Ending, Launcher, Limit, Limits, PlanDraft};
+use portreeve_sandbox::{Ending, Launcher, Limit, PlanDraft, ResourceLimits};
 
 use crate::bench::{Place, Said, among_hidden_processes, draft, launcher, run_with, sabotaged, walled};
 
@@ -10,9 +10,9 @@ async fn python(launcher: &Launcher, program: &str) -> Option<Said> {
     if !std::path::Path::new("/usr/bin/python3").exists() {
         return None;
     }
-    let limits = Limits {
+    let limits = ResourceLimits {
         memory: 256 << 20,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let program = format!("{SETTING}\n{program}");
     let draft = PlanDraft {

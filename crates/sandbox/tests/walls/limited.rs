@@ -1,6 +1,6 @@
 //! What a server may use up.
 
-use portreeve_sandbox::Limits;
+use portreeve_sandbox::ResourceLimits;
 
 use crate::bench::{Place, run, script};
 
@@ -8,9 +8,9 @@ use crate::bench::{Place, run, script};
 async fn processes_are_limited() {
     let place = Place::new();
     let mut draft = script(&place.0, "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 5 & echo $i; done");
-    draft.limits = Limits {
+    draft.limits = ResourceLimits {
         processes: 8,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = run(draft).await;
     // The shell is one of the eight.
@@ -27,9 +27,9 @@ async fn processes_are_limited() {
 async fn memory_is_limited() {
     let place = Place::new();
     let mut draft = script(&place.0, "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}");
-    draft.limits = Limits {
+    draft.limits = ResourceLimits {
         memory: 64 << 20,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = run(draft).await;
     assert_eq!(said.stdout, "", "{said:?}");
@@ -42,9 +42,9 @@ async fn temporary_files_are_limited() {
         &place.0,
         "for d in /tmp /home/sandbox /dev/shm; do head -c 20000000 /dev/zero > $d/big; stat -c %s $d/big; done",
     );
-    draft.limits = Limits {
+    draft.limits = ResourceLimits {
         temporary: 8 << 20,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = run(draft).await;
     assert_eq!(said.stdout, "8388608\n8388608\n8388608\n", "{said:?}");
@@ -58,9 +58,9 @@ async fn files_are_limited_and_no_limit_can_be_raised() {
         &place.0,
         "trap '' XFSZ; head -c 3000000 /dev/zero > big; stat -c %s big; ulimit -f unlimited; ulimit -n 100000; ulimit -n; ulimit -c",
     );
-    draft.limits = Limits {
+    draft.limits = ResourceLimits {
         file: 1 << 20,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = run(draft).await;
     assert!(said.stdout.starts_with("1048576\n"), "{said:?}");
@@ -72,9 +72,9 @@ async fn files_are_limited_and_no_limit_can_be_raised() {
 async fn processor_time_is_limited() {
     let place = Place::new();
     let mut draft = script(&place.0, "while :; do :; done");
-    draft.limits = Limits {
+    draft.limits = ResourceLimits {
         cpu_seconds: Some(1),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = run(draft).await;
     // SIGKILL or SIGXCPU, by whether soft and hard limit were hit at once.

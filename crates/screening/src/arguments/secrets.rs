@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::detect::{Category, Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::result::FindingNote;
-use crate::result::walk::{Kind, Message, pointers, walk};
+use crate::result::walk::{LiteralKind, Message, pointers, walk};
 
 /// What looks like a secret in `raw`, arguments or params that were checked.
 #[must_use]
@@ -19,9 +19,9 @@ pub fn secrets(raw: &[u8], detector: &Detector, excuse: &Excuse<'_>) -> Vec<Find
         name,
         joins: Joins::Nothing,
         kind: match literal.kind() {
-            Kind::Text => PieceKind::Text,
-            Kind::Name => PieceKind::Name,
-            Kind::Number => PieceKind::Number,
+            LiteralKind::Text => PieceKind::Text,
+            LiteralKind::Name => PieceKind::Name,
+            LiteralKind::Number => PieceKind::Number,
         },
     };
     let pieces: Vec<Piece<'_>> = literals

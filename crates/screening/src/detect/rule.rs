@@ -24,7 +24,7 @@ pub(super) struct Rule {
     pub(super) pattern: Regex,
     /// The way to its group, if it masks one and the way is a short one.
     pub(super) group: Option<Group>,
-    pub(super) reach: Reach,
+    pub(super) reach: MatchReach,
     /// Matches that hold one of these are none.
     pub(super) allow: Vec<Regex>,
 }
@@ -52,7 +52,7 @@ pub(super) enum Wake {
 
 /// How far around a keyword a match can lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Reach {
+pub(super) struct MatchReach {
     /// Bytes before the keyword.
     pub(super) before: usize,
     /// Bytes after the end of the keyword.
@@ -65,7 +65,7 @@ pub(super) struct Reach {
 pub(super) struct Compiled {
     pub(super) pattern: Regex,
     pub(super) hir: Hir,
-    pub(super) reach: Reach,
+    pub(super) reach: MatchReach,
 }
 
 /// Compiles `pattern`. Character classes are ASCII: tokens are, and the automata stay small.
@@ -97,7 +97,7 @@ pub(super) fn compile(pattern: &str, keywords: &[String], max_len: Option<usize>
         .is_some_and(|literals| !literals.is_empty() && literals.iter().all(|literal| begins(literal.as_bytes())));
     // A match that can only begin with a keyword needs no look back; the engine itself sees the byte before.
     let before = if led { 0 } else { longest.clamp(BEFORE, 2 * BEFORE) };
-    let reach = Reach {
+    let reach = MatchReach {
         before,
         after: longest.max(1) + 1,
         shortest,

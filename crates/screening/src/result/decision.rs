@@ -6,7 +6,7 @@ use schema::SchemaFault;
 use vocabulary::{Digest, ReasonCode};
 
 use super::strip::{Class, Counts};
-use super::validate::{Guard, Mode, Outcome, Violation};
+use super::validate::{Guard, Mode, Violation, ViolationOutcome};
 use super::{ScreenedResult, Withheld};
 use crate::arguments::secrets::counted;
 use crate::detect::Category;
@@ -162,8 +162,8 @@ impl Decision {
     /// Structured output is not what the tool declared.
     pub(super) fn violation(violation: &Violation, mode: Mode) -> Self {
         let act = match violation.outcome {
-            Outcome::Forward => Act::Warning,
-            Outcome::Withhold => Act::Blocked,
+            ViolationOutcome::Forward => Act::Warning,
+            ViolationOutcome::Withhold => Act::Blocked,
         };
         let mode = match mode {
             Mode::Off => "off",

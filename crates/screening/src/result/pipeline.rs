@@ -15,12 +15,12 @@ use vocabulary::json::span::Span;
 use super::decision::{Decision, Screening};
 use super::edit::{Edit, Edits, Room};
 use super::guard::{self, Seen};
-use super::rules::{Origin, Rules, Spotlight, Standing};
+use super::rules::{Origin, OutputTrust, Rules, Spotlight};
 use super::search::{Found, Secrets};
 use super::spotlight::{Mark, fence};
 use super::strip::Classes;
 use super::truncate::{Cut, cut, notices};
-use super::validate::{self, Declared, Outcome, Verdict};
+use super::validate::{self, Declared, Verdict, ViolationOutcome};
 use super::walk::{Message, Walked, walk, walk_scanned};
 use super::{Kept, Raw, STRUCTURED, ScreenedResult, Withheld, breached, unreadable};
 use crate::detect::{Detector, Written, written};
@@ -129,7 +129,7 @@ impl Run<'_> {
         let mut facts = Vec::new();
         if let Verdict::Violates(violation) = &verdict {
             facts.push(Decision::violation(violation, rules.mode));
-            if violation.outcome == Outcome::Withhold {
+            if violation.outcome == ViolationOutcome::Withhold {
                 return Err(Box::new(Stopped {
                     withheld: Withheld {
                         code: ReasonCode::WithheldSchema,
@@ -221,8 +221,8 @@ impl Run<'_> {
     fn strips(&self) -> Classes {
         match (self.origin.message, self.origin.standing) {
             (Message::Definitions, _) => Classes::ALL,
-            (_, Standing::Untrusted) => self.rules.sanitisation.strip,
-            (_, Standing::Trusted) => Classes::default(),
+            (_, OutputTrust::Untrusted) => self.rules.sanitisation.strip,
+            (_, OutputTrust::Trusted) => Classes::default(),
         }
     }
 
@@ -232,7 +232,7 @@ impl Run<'_> {
             Message::Error | Message::Other | Message::Definitions => false,
         };
         let wanted = self.rules.sanitisation.spotlight == Spotlight::Untrusted;
-        texts && wanted && self.origin.standing == Standing::Untrusted
+        texts && wanted && self.origin.standing == OutputTrust::Untrusted
     }
 
     /// Only what tools say is cut: nothing else could be read on.

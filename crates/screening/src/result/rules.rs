@@ -95,14 +95,14 @@ pub struct Origin<'a> {
     /// What the message is.
     pub message: Message,
     /// Whether its texts are trusted.
-    pub standing: Standing,
+    pub standing: OutputTrust,
     /// What the tool declared of its output.
     pub declared: Declared<'a>,
 }
 
 /// Whether texts are trusted: by the operator's word, never by a server's alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum OutputTrust {
     /// The operator trusts the server, and the tool brings nothing from elsewhere.
     Trusted,
     /// Anything else.

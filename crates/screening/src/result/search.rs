@@ -10,7 +10,7 @@ use super::decision::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;
-use super::walk::{Kind, Literal, Message, Scanned, Walked, pointers};
+use super::walk::{Literal, LiteralKind, Message, Scanned, Walked, pointers};
 use crate::detect::{ARMOUR, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
 
 /// A message to look through.
@@ -68,9 +68,9 @@ impl Secrets<'_> {
                 name,
                 joins: *joins,
                 kind: match literal.kind() {
-                    Kind::Text => PieceKind::Text,
-                    Kind::Name => PieceKind::Name,
-                    Kind::Number => PieceKind::Number,
+                    LiteralKind::Text => PieceKind::Text,
+                    LiteralKind::Name => PieceKind::Name,
+                    LiteralKind::Number => PieceKind::Number,
                 },
             })
         };
@@ -126,8 +126,8 @@ impl Secrets<'_> {
     fn name(&self, index: usize) -> Option<Cow<'_, str>> {
         let literal = self.walked.literals().get(index)?;
         match literal.kind() {
-            Kind::Text | Kind::Number => literal.name(self.bytes),
-            Kind::Name => None,
+            LiteralKind::Text | LiteralKind::Number => literal.name(self.bytes),
+            LiteralKind::Name => None,
         }
     }
 

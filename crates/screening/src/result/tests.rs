@@ -28,7 +28,7 @@ fn screened(text: impl Into<Bytes>, guards: &Guards) -> Result<ScreenedResult, W
         server: "s",
         name: "t",
         message: walk::Message::ToolResult,
-        standing: Standing::Untrusted,
+        standing: OutputTrust::Untrusted,
         declared: validate::Declared::Nothing,
     };
     screen(Sent(text.into()), &origin, &rules).release(&[(); 1])

@@ -12,7 +12,7 @@ use vocabulary::json::scanned::Scanned;
 use vocabulary::json::{Fault, Limits, Value};
 
 use locate::Structured;
-pub use violation::{Guard, Kind, Outcome, Violation};
+pub use violation::{Guard, Violation, ViolationKind, ViolationOutcome};
 
 /// What becomes of a result that violates its schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,7 +191,7 @@ pub fn revalidate(
 struct Question<'a> {
     against: Against<'a>,
     rules: &'a ValidationRules,
-    outcome: Outcome,
+    outcome: ViolationOutcome,
 }
 
 enum Against<'a> {
@@ -208,15 +208,15 @@ impl<'a> Question<'a> {
         }
         let outcome = match rules.mode {
             Mode::Off => return None,
-            Mode::Warn => Outcome::Forward,
-            Mode::Strict => Outcome::Withhold,
+            Mode::Warn => ViolationOutcome::Forward,
+            Mode::Strict => ViolationOutcome::Withhold,
         };
         let against = match (declared, rules.uncompilable_schema, outcome) {
             (Declared::Nothing, _, _) => return None,
             (Declared::Schema(schema), _, _) => Against::Schema(schema),
-            (Declared::Uncompilable { hash }, Uncompilable::Block, Outcome::Withhold) => Against::Nobody(hash),
+            (Declared::Uncompilable { hash }, Uncompilable::Block, ViolationOutcome::Withhold) => Against::Nobody(hash),
             (Declared::Uncompilable { .. }, Uncompilable::Allow, _)
-            | (Declared::Uncompilable { .. }, _, Outcome::Forward) => return None,
+            | (Declared::Uncompilable { .. }, _, ViolationOutcome::Forward) => return None,
         };
         Some(Self {
             against,
@@ -266,8 +266,8 @@ impl<'a> Question<'a> {
 
     fn missing(&self) -> Option<violation::Found> {
         match (self.rules.missing_structured_content, self.outcome) {
-            (Missing::Block, Outcome::Withhold) => Some(violation::Found::Missing),
-            (Missing::Allow, _) | (_, Outcome::Forward) => None,
+            (Missing::Block, ViolationOutcome::Withhold) => Some(violation::Found::Missing),
+            (Missing::Allow, _) | (_, ViolationOutcome::Forward) => None,
         }
     }
 

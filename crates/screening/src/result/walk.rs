@@ -40,7 +40,7 @@ pub struct Literal {
     end: u32,
     /// Where the name of the member begins that it is, or is in an array of.
     name: Option<NameStart>,
-    kind: Kind,
+    kind: LiteralKind,
     place: Place,
 }
 
@@ -49,7 +49,7 @@ type NameStart = std::num::NonZeroU32;
 
 /// What a literal is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LiteralKind {
     /// The value of a string.
     Text,
     /// The name of a member that is not one of the protocol's in its place.
@@ -219,7 +219,7 @@ impl Literal {
 
     /// What it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LiteralKind {
         self.kind
     }
 
@@ -232,7 +232,9 @@ impl Literal {
     /// Whether both are strings of one array, or of one member that comes twice.
     #[must_use]
     pub fn is_beside(&self, other: &Self) -> bool {
-        self.name.is_some() && self.name == other.name && (self.kind, other.kind) == (Kind::Text, Kind::Text)
+        self.name.is_some()
+            && self.name == other.name
+            && (self.kind, other.kind) == (LiteralKind::Text, LiteralKind::Text)
     }
 
     /// The name of the member it is the value of, or stands in an array of.
@@ -293,8 +295,8 @@ impl Walked {
     #[must_use]
     pub fn editable(&self, literal: &Literal) -> Editable {
         match literal.kind {
-            Kind::Name | Kind::Number => return Editable::No,
-            Kind::Text => {}
+            LiteralKind::Name | LiteralKind::Number => return Editable::No,
+            LiteralKind::Text => {}
         }
         match literal.place {
             Place::Structured | Place::Meta | Place::Free => Editable::Yes,
@@ -342,7 +344,7 @@ impl Walked {
     pub fn text_of(&self, literal: &Literal) -> Option<usize> {
         match (literal.kind, literal.place) {
             (
-                Kind::Text,
+                LiteralKind::Text,
                 Place::Block {
                     block,
                     part: Part::Text,
@@ -355,7 +357,7 @@ impl Walked {
                 | BlockKind::ResourceLink
                 | BlockKind::Unknown => None,
             },
-            (Kind::Text | Kind::Name | Kind::Number, _) => None,
+            (LiteralKind::Text | LiteralKind::Name | LiteralKind::Number, _) => None,
         }
     }
 

@@ -102,7 +102,12 @@ fn requests() -> Vec<(&'static str, Target)> {
 }
 
 /// Cedar's own answer, from all rules, all entities and the whole context.
-fn oracle(snapshot: &Snapshot, who: &Principal, (action, target): (&str, &Target), json: &str) -> (Verdict, Grounds) {
+fn oracle(
+    snapshot: &PolicySnapshot,
+    who: &Principal,
+    (action, target): (&str, &Target),
+    json: &str,
+) -> (Verdict, Grounds) {
     let rules = snapshot.rules();
     let all = rules.iter().flat_map(|(_, rule)| rule.set.policies().cloned());
     let set = PolicySet::from_policies(all).expect("ids are unique");

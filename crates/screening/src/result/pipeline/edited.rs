@@ -12,7 +12,7 @@ use super::super::rules::ResponseAction;
 use super::super::search::Found;
 use super::super::strip::{Classes, Counts, strip};
 use super::super::validate::Verdict;
-use super::super::walk::{Editable, Kind, Literal, Message, Part, Place, Scanned, Walked, walk};
+use super::super::walk::{Editable, Literal, LiteralKind, Message, Part, Place, Scanned, Walked, walk};
 use super::super::{Withheld, unreadable};
 use super::{Detected, Edited, Run, Step, Stopped, Validated, stop};
 use crate::detect::Detector;
@@ -210,10 +210,10 @@ fn is_shown(walked: &Walked, literal: &Literal) -> bool {
         Place::Block { .. } | Place::Structured | Place::Meta | Place::Free | Place::Definition => false,
     };
     let text = match literal.kind() {
-        Kind::Text => true,
+        LiteralKind::Text => true,
         // A definition's names are read as its texts are.
-        Kind::Name => literal.place() == Place::Definition,
-        Kind::Number => false,
+        LiteralKind::Name => literal.place() == Place::Definition,
+        LiteralKind::Number => false,
     };
     text && !protocol && walked.scanned(literal) == Scanned::Yes
 }

@@ -67,7 +67,7 @@ impl Told {
 
 struct Case<'a> {
     message: Message,
-    standing: Standing,
+    standing: OutputTrust,
     schema: Option<&'a str>,
 }
 
@@ -75,13 +75,13 @@ const ORIGIN: Origin<'_> = Origin {
     server: "srv",
     name: "tool",
     message: Message::ToolResult,
-    standing: Standing::Untrusted,
+    standing: OutputTrust::Untrusted,
     declared: Declared::Nothing,
 };
 
 const UNTRUSTED: Case<'_> = Case {
     message: Message::ToolResult,
-    standing: Standing::Untrusted,
+    standing: OutputTrust::Untrusted,
     schema: None,
 };
 
@@ -167,7 +167,7 @@ fn trusted_text_is_neither_stripped_nor_fenced_but_searched() {
     rules.sanitisation.strip = Classes::ALL;
     rules.sanitisation.spotlight = Spotlight::Untrusted;
     let trusted = Case {
-        standing: Standing::Trusted,
+        standing: OutputTrust::Trusted,
         ..UNTRUSTED
     };
     let clean = text("a\u{200b}b « \\u001b[31m");

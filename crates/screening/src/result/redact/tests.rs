@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::result::edit::Edits;
 use crate::result::edit::units::{decoded, unit};
-use crate::result::walk::{Kind, Message, walk};
+use crate::result::walk::{LiteralKind, Message, walk};
 
 fn hit(literal: usize, range: Range<usize>) -> Hit<'static> {
     Hit {
@@ -103,7 +103,7 @@ fn a_place_that_is_never_edited_withholds() {
     let mut masked = 0;
     for (index, literal) in walked.literals().iter().enumerate() {
         let span = literal.span();
-        if raw.get(span.clone()) != Some("secret") && literal.kind() != Kind::Number {
+        if raw.get(span.clone()) != Some("secret") && literal.kind() != LiteralKind::Number {
             continue;
         }
         match redacted(raw, &[hit(index, 0..span.len())], 100) {

@@ -56,7 +56,7 @@ fn violation(verdict: Verdict) -> Violation {
     }
 }
 
-fn kind(verdict: Verdict) -> Option<(Kind, Outcome)> {
+fn kind(verdict: Verdict) -> Option<(ViolationKind, ViolationOutcome)> {
     match verdict {
         Verdict::Conforms => None,
         Verdict::Violates(violation) => Some((violation.kind, violation.outcome)),
@@ -111,7 +111,10 @@ fn the_defaults_withhold_nothing() {
 #[test]
 fn a_violation_is_told_by_place_keyword_and_what_is_allowed() {
     let schema = schema(STATES);
-    for (mode, outcome) in [(Mode::Warn, Outcome::Forward), (Mode::Strict, Outcome::Withhold)] {
+    for (mode, outcome) in [
+        (Mode::Warn, ViolationOutcome::Forward),
+        (Mode::Strict, ViolationOutcome::Withhold),
+    ] {
         assert_eq!(
             violation(judged(
                 r#"{"n":1,"items":[{},{"state":"hunter2"}]}"#,
@@ -119,7 +122,7 @@ fn a_violation_is_told_by_place_keyword_and_what_is_allowed() {
                 &rules(mode)
             )),
             Violation {
-                kind: Kind::Schema,
+                kind: ViolationKind::Schema,
                 guard: None,
                 path: "/items/1/state".to_owned(),
                 keyword: Some("enum".to_owned()),
@@ -144,16 +147,16 @@ fn each_class_of_bad_output_is_stopped() {
     };
     let large = format!(r#"{{"n":{}}}"#, "1".repeat(200));
     for (what, bad, expected) in [
-        ("wrong type", r#"{"n":"1"}"#, Kind::Schema),
-        ("missing", "{}", Kind::Schema),
-        ("unexpected", r#"{"n":1,"hunter2":1}"#, Kind::Schema),
-        ("too large", large.as_str(), Kind::Guard),
-        ("too deep", r#"{"n":[[[1]]]}"#, Kind::Guard),
+        ("wrong type", r#"{"n":"1"}"#, ViolationKind::Schema),
+        ("missing", "{}", ViolationKind::Schema),
+        ("unexpected", r#"{"n":1,"hunter2":1}"#, ViolationKind::Schema),
+        ("too large", large.as_str(), ViolationKind::Guard),
+        ("too deep", r#"{"n":[[[1]]]}"#, ViolationKind::Guard),
     ] {
         let violation = violation(judged(bad, &schema, &tight));
         assert_eq!(
             (violation.kind, violation.outcome),
-            (expected, Outcome::Withhold),
+            (expected, ViolationOutcome::Withhold),
             "{what}"
         );
         assert!(!violation.message.contains("hunter"), "{}", violation.message);
@@ -176,8 +179,8 @@ fn modes_and_kinds_of_results_make_this_table() {
             Mode::Warn,
             [
                 no,
-                Some((Kind::Schema, Outcome::Forward)),
-                Some((Kind::Guard, Outcome::Forward)),
+                Some((ViolationKind::Schema, ViolationOutcome::Forward)),
+                Some((ViolationKind::Guard, ViolationOutcome::Forward)),
                 no,
                 no,
             ],
@@ -186,8 +189,8 @@ fn modes_and_kinds_of_results_make_this_table() {
             Mode::Strict,
             [
                 no,
-                Some((Kind::Schema, Outcome::Withhold)),
-                Some((Kind::Guard, Outcome::Withhold)),
+                Some((ViolationKind::Schema, ViolationOutcome::Withhold)),
+                Some((ViolationKind::Guard, ViolationOutcome::Withhold)),
                 no,
                 no,
             ],
@@ -236,7 +239,7 @@ fn with_nothing_to_judge_not_a_byte_is_read() {
             Declared::Schema(&schema),
             &rules(Mode::Strict)
         )),
-        Some((Kind::Unreadable, Outcome::Withhold))
+        Some((ViolationKind::Unreadable, ViolationOutcome::Withhold))
     );
 }
 
@@ -248,7 +251,10 @@ fn guards_hold_at_their_borders_before_any_tree() {
     let arrays = |depth: usize| format!("{}1{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
     let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth - 1), "}".repeat(depth - 1));
     let empty = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    for (mode, outcome) in [(Mode::Warn, Outcome::Forward), (Mode::Strict, Outcome::Withhold)] {
+    for (mode, outcome) in [
+        (Mode::Warn, ViolationOutcome::Forward),
+        (Mode::Strict, ViolationOutcome::Withhold),
+    ] {
         let tight = ValidationRules {
             max_bytes: 400,
             max_depth: 5,
@@ -271,7 +277,7 @@ fn guards_hold_at_their_borders_before_any_tree() {
             assert_eq!((trees, checks), (0, 0));
             assert_eq!(
                 (violation.kind, violation.guard, violation.keyword, violation.outcome),
-                (Kind::Guard, Some(guard), None, outcome)
+                (ViolationKind::Guard, Some(guard), None, outcome)
             );
             assert_eq!(violation.items.len(), 1);
         }
@@ -349,11 +355,11 @@ fn null_is_a_value_and_absence_is_absence() {
     };
     assert_eq!(
         kind(validate(&absent, false, Declared::Schema(&schema), &demanding)),
-        Some((Kind::MissingStructuredContent, Outcome::Withhold))
+        Some((ViolationKind::MissingStructuredContent, ViolationOutcome::Withhold))
     );
     assert_eq!(
         kind(validate(&null, false, Declared::Schema(&schema), &demanding)),
-        Some((Kind::Schema, Outcome::Withhold))
+        Some((ViolationKind::Schema, ViolationOutcome::Withhold))
     );
     let nullable = OutputSchema::compile(br#"{"type":"null"}"#).unwrap();
     assert_eq!(
@@ -376,17 +382,23 @@ fn null_is_a_value_and_absence_is_absence() {
     for (text, expected) in [
         (r#"{"resultType":"input_required","inputRequests":{}}"#, None),
         (r#"{"resultType":"t\u0061sk"}"#, None),
-        (r#"{"resultType":"complete"}"#, Some(Kind::MissingStructuredContent)),
-        (r#"{"resultType":"bogus"}"#, Some(Kind::MissingStructuredContent)),
+        (
+            r#"{"resultType":"complete"}"#,
+            Some(ViolationKind::MissingStructuredContent),
+        ),
+        (
+            r#"{"resultType":"bogus"}"#,
+            Some(ViolationKind::MissingStructuredContent),
+        ),
         (
             r#"{"resultType":"task","structuredContent":{"n":"x"}}"#,
-            Some(Kind::Schema),
+            Some(ViolationKind::Schema),
         ),
         (
             r#"{"structuredContent":{"n":"x"},"resultType":"task"}"#,
-            Some(Kind::Schema),
+            Some(ViolationKind::Schema),
         ),
-        ("[]", Some(Kind::MissingStructuredContent)),
+        ("[]", Some(ViolationKind::MissingStructuredContent)),
     ] {
         let bytes = Bytes::from_static(text.as_bytes());
         let found = validate(&bytes, false, Declared::Schema(&schema), &demanding);
@@ -412,7 +424,7 @@ fn a_schema_nobody_can_use_stops_structured_output_only_where_the_operator_says_
         (
             Mode::Strict,
             Uncompilable::Block,
-            Some((Kind::UncompilableSchema, Outcome::Withhold)),
+            Some((ViolationKind::UncompilableSchema, ViolationOutcome::Withhold)),
         ),
     ] {
         let rules = ValidationRules {
@@ -440,31 +452,31 @@ fn what_a_parser_would_read_otherwise_is_a_violation_and_no_internal_error() {
     for (structured, expected, item) in [
         (
             r#"{"a":1,"a":1}"#,
-            Kind::DuplicateKey,
+            ViolationKind::DuplicateKey,
             "/: an object names a member twice",
         ),
         (
             r#"{"a":1,"\u0061":2}"#,
-            Kind::DuplicateKey,
+            ViolationKind::DuplicateKey,
             "/: an object names a member twice",
         ),
         (
             r#"[[{"x":{"k":1,"\u006B":2}}]]"#,
-            Kind::DuplicateKey,
+            ViolationKind::DuplicateKey,
             "/: an object names a member twice",
         ),
         (
             r#""\ud800""#,
-            Kind::Unreadable,
+            ViolationKind::Unreadable,
             "/: a string holds half a surrogate pair",
         ),
         (
             r#"{"\udc00":1}"#,
-            Kind::Unreadable,
+            ViolationKind::Unreadable,
             "/: a string holds half a surrogate pair",
         ),
-        ("1e400", Kind::Unreadable, "/: a number is out of range"),
-        ("[-1e400]", Kind::Unreadable, "/: a number is out of range"),
+        ("1e400", ViolationKind::Unreadable, "/: a number is out of range"),
+        ("[-1e400]", ViolationKind::Unreadable, "/: a number is out of range"),
     ] {
         for mode in [Mode::Warn, Mode::Strict] {
             let violation = violation(judged(structured, &anything, &rules(mode)));
@@ -507,7 +519,11 @@ fn what_a_parser_would_read_otherwise_is_a_violation_and_no_internal_error() {
             ),
             verdict
         );
-        assert_eq!(kind(verdict), Some((Kind::DuplicateKey, Outcome::Withhold)), "{twice}");
+        assert_eq!(
+            kind(verdict),
+            Some((ViolationKind::DuplicateKey, ViolationOutcome::Withhold)),
+            "{twice}"
+        );
     }
     for spelled in [
         r#"{"\u0073tructuredContent":{"n":"x"}}"#,
@@ -515,7 +531,11 @@ fn what_a_parser_would_read_otherwise_is_a_violation_and_no_internal_error() {
     ] {
         let bytes = Bytes::from_static(spelled.as_bytes());
         let verdict = validate(&bytes, false, Declared::Schema(&schema(STATES)), &rules(Mode::Strict));
-        assert_eq!(kind(verdict), Some((Kind::Schema, Outcome::Withhold)), "{spelled}");
+        assert_eq!(
+            kind(verdict),
+            Some((ViolationKind::Schema, ViolationOutcome::Withhold)),
+            "{spelled}"
+        );
     }
     for broken in [
         r#"{"structuredContent" {"n":1}}"#,
@@ -526,7 +546,11 @@ fn what_a_parser_would_read_otherwise_is_a_violation_and_no_internal_error() {
     ] {
         let bytes = Bytes::from_static(broken.as_bytes());
         let verdict = validate(&bytes, false, Declared::Schema(&schema(STATES)), &rules(Mode::Strict));
-        assert_eq!(kind(verdict), Some((Kind::Unreadable, Outcome::Withhold)), "{broken}");
+        assert_eq!(
+            kind(verdict),
+            Some((ViolationKind::Unreadable, ViolationOutcome::Withhold)),
+            "{broken}"
+        );
     }
 }
 
@@ -586,7 +610,11 @@ fn an_edit_that_breaks_the_schema_withholds_in_every_mode_that_validates() {
             let violation = violation(revalidate(&result(broken), false, &verdict, declared, &rules));
             assert_eq!(
                 (violation.kind, violation.outcome, violation.keyword.as_deref()),
-                (Kind::RedactionBreaksSchema, Outcome::Withhold, Some(keyword))
+                (
+                    ViolationKind::RedactionBreaksSchema,
+                    ViolationOutcome::Withhold,
+                    Some(keyword)
+                )
             );
             assert!(
                 violation
@@ -612,7 +640,10 @@ fn an_edit_that_breaks_the_schema_withholds_in_every_mode_that_validates() {
     // What was wrong before, and forwarded by the operator's word, was not broken by the edit.
     let wrong = result(r#"{"token":7,"note":"secret"}"#);
     let verdict = validate(&wrong, false, declared, &rules(Mode::Warn));
-    assert_eq!(kind(verdict.clone()), Some((Kind::Schema, Outcome::Forward)));
+    assert_eq!(
+        kind(verdict.clone()),
+        Some((ViolationKind::Schema, ViolationOutcome::Forward))
+    );
     let masked = result(r#"{"token":7,"note":"[REDACTED:api_token]"}"#);
     assert_eq!(
         revalidate(&masked, false, &verdict, declared, &rules(Mode::Warn)),
@@ -656,11 +687,14 @@ fn ten_thousand_violations_are_found_in_each_mode() {
         for _ in 0..100 {
             let bad = shape.bad(&mut random);
             let bad = result(&random.spelled(&bad));
-            for (mode, outcome) in [(Mode::Warn, Outcome::Forward), (Mode::Strict, Outcome::Withhold)] {
+            for (mode, outcome) in [
+                (Mode::Warn, ViolationOutcome::Forward),
+                (Mode::Strict, ViolationOutcome::Withhold),
+            ] {
                 let verdict = validate(&bad, false, Declared::Schema(&schema), &rules(mode));
                 assert_eq!(
                     kind(verdict),
-                    Some((Kind::Schema, outcome)),
+                    Some((ViolationKind::Schema, outcome)),
                     "{} {}",
                     shape.schema(),
                     String::from_utf8_lossy(&bad)

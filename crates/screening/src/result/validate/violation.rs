@@ -8,7 +8,7 @@ use vocabulary::json::Fault;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// What sort of fault it is.
-    pub kind: Kind,
+    pub kind: ViolationKind,
     /// The guard it broke, if it broke one; then nothing else was looked at.
     pub guard: Option<Guard>,
     /// Where in `structuredContent`, by names the schema knows; `/` for the whole of it.
@@ -22,12 +22,12 @@ pub struct Violation {
     /// A sentence for the caller and the record, naming the first reason.
     pub message: String,
     /// What becomes of the result.
-    pub outcome: Outcome,
+    pub outcome: ViolationOutcome,
 }
 
 vocabulary::words! {
     /// What sort of fault a violation is.
-    pub enum Kind {
+    pub enum ViolationKind {
         /// A value the schema does not allow.
         Schema = "schema",
         /// Too large or too deep.
@@ -57,7 +57,7 @@ vocabulary::words! {
 
 /// What becomes of a result that violates its schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum ViolationOutcome {
     /// It goes on as it came; the record says `warning`.
     Forward,
     /// It does not reach the caller; the record says `blocked`.
@@ -70,9 +70,9 @@ impl Violation {
         let first = self.items.first().map_or("", String::as_str);
         let message = format!("tool output blocked by sanitisation policy: redaction_breaks_schema: {first}");
         Self {
-            kind: Kind::RedactionBreaksSchema,
+            kind: ViolationKind::RedactionBreaksSchema,
             message,
-            outcome: Outcome::Withhold,
+            outcome: ViolationOutcome::Withhold,
             ..self
         }
     }
@@ -91,7 +91,7 @@ pub(super) enum Found {
 }
 
 impl Found {
-    pub(super) fn told(self, schema_hash: Digest, outcome: Outcome) -> Violation {
+    pub(super) fn told(self, schema_hash: Digest, outcome: ViolationOutcome) -> Violation {
         let (path, keyword) = match &self {
             Self::Violations(violations) => (violations.path().to_owned(), violations.keyword().map(str::to_owned)),
             Self::TooLarge(_)
@@ -118,13 +118,15 @@ impl Found {
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ViolationKind {
         match self {
-            Self::Violations(_) => Kind::Schema,
-            Self::Missing => Kind::MissingStructuredContent,
-            Self::Uncompilable => Kind::UncompilableSchema,
-            Self::NamedTwice | Self::Fault(Fault::DuplicateKey) => Kind::DuplicateKey,
-            Self::TooLarge(_) | Self::TooDeep(_) | Self::Fault(Fault::TooLarge | Fault::TooDeep) => Kind::Guard,
+            Self::Violations(_) => ViolationKind::Schema,
+            Self::Missing => ViolationKind::MissingStructuredContent,
+            Self::Uncompilable => ViolationKind::UncompilableSchema,
+            Self::NamedTwice | Self::Fault(Fault::DuplicateKey) => ViolationKind::DuplicateKey,
+            Self::TooLarge(_) | Self::TooDeep(_) | Self::Fault(Fault::TooLarge | Fault::TooDeep) => {
+                ViolationKind::Guard
+            }
             Self::Unreadable
             | Self::Fault(
                 Fault::Malformed
@@ -133,7 +135,7 @@ impl Found {
                 | Fault::TooManyItems
                 | Fault::LoneSurrogate
                 | Fault::NumberOutOfRange,
-            ) => Kind::Unreadable,
+            ) => ViolationKind::Unreadable,
         }
     }
 

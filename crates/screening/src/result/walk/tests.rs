@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A literal in words: what it says, what it is, where it stands, whether it may be edited.
-type Told<'a> = (&'a str, Kind, Place, Editable);
+type Told<'a> = (&'a str, LiteralKind, Place, Editable);
 
 fn told(raw: &str, message: Message) -> Vec<Told<'_>> {
     let walked = walk(raw.as_bytes(), message).unwrap();
@@ -26,8 +26,8 @@ fn block(block: u32, part: Part) -> Place {
 
 const YES: Editable = Editable::Yes;
 const NO: Editable = Editable::No;
-const TEXT: Kind = Kind::Text;
-const NAME: Kind = Kind::Name;
+const TEXT: LiteralKind = LiteralKind::Text;
+const NAME: LiteralKind = LiteralKind::Name;
 
 /// A result with a block of each kind.
 const RESULT: &str = r#" {"content":[
@@ -89,7 +89,7 @@ fn a_tool_result_is_told_part_by_part() {
             ("state", NAME, Place::Structured, NO),
             ("open", TEXT, Place::Structured, YES),
             ("id", NAME, Place::Structured, NO),
-            ("123456", Kind::Number, Place::Structured, NO),
+            ("123456", LiteralKind::Number, Place::Structured, NO),
             ("n", NAME, Place::Structured, NO),
             ("e", NAME, Place::Structured, NO),
             ("trace", NAME, Place::Meta, NO),
@@ -244,7 +244,7 @@ fn other_messages_have_their_texts_where_they_have_them() {
         told(error, Message::Other),
         [
             ("code", NAME, Place::Free, NO),
-            ("-32000", Kind::Number, Place::Free, NO),
+            ("-32000", LiteralKind::Number, Place::Free, NO),
             ("message", NAME, Place::Free, NO),
             ("m", TEXT, Place::Free, YES),
             ("data", NAME, Place::Free, NO),
@@ -275,7 +275,7 @@ fn a_literal_knows_the_name_it_stands_under() {
     let names: Vec<_> = walked
         .literals()
         .iter()
-        .filter(|literal| literal.kind() != Kind::Name)
+        .filter(|literal| literal.kind() != LiteralKind::Name)
         .map(|literal| {
             (
                 raw.get(literal.span()).unwrap(),

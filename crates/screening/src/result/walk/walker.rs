@@ -3,7 +3,9 @@
 use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
 
 use super::role::{Name, Role, feigns, kind, mime, of_element, of_member, place};
-use super::{Block, BlockKind, Braces, Kind, Literal, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked};
+use super::{
+    Block, BlockKind, Braces, Literal, LiteralKind, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked,
+};
 
 /// Walks through UTF-8, but for the value at `quiet`.
 pub(super) fn walk(raw: &[u8], message: Message, quiet: Option<Span>) -> Result<Walked, SpanFault> {
@@ -103,7 +105,7 @@ impl Walker<'_> {
             Some(b'-' | b'0'..=b'9') => {
                 let span = self.scanner.value(self.open.len())?;
                 if span.len() >= SHORTEST_NUMBER {
-                    self.tell(next, Kind::Number, span);
+                    self.tell(next, LiteralKind::Number, span);
                 }
                 Ok(None)
             }
@@ -255,7 +257,7 @@ impl Walker<'_> {
             members.forged = role == Role::Forged && frame.role != Role::Forged;
         }
         if known == Name::Unknown && !span.is_empty() {
-            self.tell(next, Kind::Name, span);
+            self.tell(next, LiteralKind::Name, span);
         }
         Ok(next)
     }
@@ -355,7 +357,7 @@ impl Walker<'_> {
             | Role::Within(_) => {}
         }
         if !span.is_empty() {
-            self.tell(next, Kind::Text, span);
+            self.tell(next, LiteralKind::Text, span);
         }
     }
 
@@ -372,7 +374,7 @@ impl Walker<'_> {
         })
     }
 
-    fn tell(&mut self, next: Next, kind: Kind, span: Span) {
+    fn tell(&mut self, next: Next, kind: LiteralKind, span: Span) {
         if next.role == Role::Forged {
             return;
         }
@@ -422,9 +424,9 @@ impl Block {
 }
 
 /// Whether a literal is the bytes of a picture, a sound or a file in base64, and not a text in their place.
-fn is_encoded(kind: Kind, raw: &[u8]) -> bool {
+fn is_encoded(kind: LiteralKind, raw: &[u8]) -> bool {
     let sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\\');
-    kind == Kind::Text && raw.len() >= SHORTEST_FILE && raw.iter().all(sign)
+    kind == LiteralKind::Text && raw.len() >= SHORTEST_FILE && raw.iter().all(sign)
 }
 
 /// No picture, sound or file worth sending has fewer characters in base64; a secret may.

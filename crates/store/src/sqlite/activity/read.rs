@@ -50,7 +50,7 @@ struct Record<'a> {
     mcp: Mcp<'a>,
     principal: Principal<'a>,
     decision: Decision<'a>,
-    outcome: Outcome<'a>,
+    outcome: RecordedOutcome<'a>,
     // Of events:
     subject: Spelled<'a>,
     actor: Spelled<'a>,
@@ -86,7 +86,7 @@ struct Decision<'a> {
 }
 
 #[derive(Default)]
-struct Outcome<'a> {
+struct RecordedOutcome<'a> {
     status: Spelled<'a>,
 }
 

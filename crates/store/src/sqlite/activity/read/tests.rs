@@ -33,7 +33,7 @@ mod library {
         mcp: Option<Mcp>,
         principal: Option<Principal>,
         decision: Option<Decision>,
-        outcome: Option<Outcome>,
+        outcome: Option<RecordedOutcome>,
         subject: Option<String>,
         actor: Option<String>,
         result: Option<String>,
@@ -65,7 +65,7 @@ mod library {
     }
 
     #[derive(Deserialize)]
-    struct Outcome {
+    struct RecordedOutcome {
         status: Option<String>,
     }
 
