@@ -184,8 +184,8 @@ impl PolicySnapshot {
         let (verdict, grounds) = findings.verdict(self.rules());
         match verdict {
             Verdict::Allow => {
-                let request = (action, target);
-                let permit = Permit::grant(caller.principal().clone(), request, call.args_hash, self.epoch());
+                let who = caller.principal().clone();
+                let permit = Permit::grant(who, action, target, call.args_hash, self.epoch());
                 Decision::Allow(permit, grounds)
             }
             Verdict::RequireApproval => Decision::RequireApproval(grounds),
@@ -257,7 +257,8 @@ impl PolicySnapshot {
         };
         let case = Case::new(target, reach.clone(), Arc::new(common));
         let mut outlook = Outlook::default();
-        self.foresee_all(caller, (&case, target), &shared, &mut outlook);
+        let any_call = || self.scene_of(caller, &case, target, caller.any_call.clone()?);
+        self.foresee_all(&shared, any_call, &mut outlook);
         Ground {
             outlook: Arc::new(outlook),
             common: case.ground.common.clone(),
@@ -269,18 +270,17 @@ impl PolicySnapshot {
     fn outlook(&self, caller: &Caller, case: &Case, target: &Target) -> Arc<Outlook> {
         let mut outlook = case.ground.outlook.clone();
         if !case.own.is_empty() {
-            self.foresee_all(caller, (case, target), &case.own, Arc::make_mut(&mut outlook));
+            let any_call = || self.scene_of(caller, case, target, caller.any_call.clone()?);
+            self.foresee_all(&case.own, any_call, Arc::make_mut(&mut outlook));
         }
         outlook
     }
 
     /// Puts rules in scope to a request that nobody has made yet.
-    fn foresee_all(&self, caller: &Caller, (case, target): (&Case, &Target), rules: &[usize], outlook: &mut Outlook) {
-        let any_call = OnceCell::new();
-        let scene = || {
-            let scene = || self.scene_of(caller, case, target, caller.any_call.clone()?);
-            any_call.get_or_init(scene).as_ref()
-        };
+    fn foresee_all(&self, rules: &[usize], any_call: impl Fn() -> Option<Scene>, outlook: &mut Outlook) {
+        // Most rules need no scene, so it is set only where one does, and once.
+        let set = OnceCell::new();
+        let scene = || set.get_or_init(&any_call).as_ref();
         let failed = Foresight::Certain(RuleOutcome::Failed);
         for (index, rule) in self.numbered(rules) {
             let foresight = match &rule.condition {
@@ -295,7 +295,7 @@ impl PolicySnapshot {
     pub(crate) fn scene_of(&self, caller: &Caller, case: &Case, target: &Target, context: Context) -> Option<Scene> {
         let cast = || self.cast_of(caller, case, target).map(Arc::new);
         let entities = case.entities.get_or_init(cast).clone()?;
-        Scene::of_action(caller, (case.reach.action.clone(), case.uid.clone()), context, entities)
+        Scene::of_action(caller, case.reach.action.clone(), case.uid.clone(), context, entities)
     }
 
     /// The caller, the target, its server, and whatever else the rules in scope name.

@@ -41,7 +41,7 @@ impl fmt::Debug for Caller {
 impl Caller {
     pub(crate) fn new(principal: &Arc<Principal>, rules: &Rules, tools: usize, snapshot: Arc<()>) -> Self {
         let uid = principal_uid(principal);
-        let slices = Slices::new(rules, &uid, &group_uids(principal), (&CALL, tool_type()));
+        let slices = Slices::new(rules, &uid, &group_uids(principal), &CALL, tool_type());
         Self {
             principal: principal.clone(),
             entity: principal_entity(principal),
@@ -100,7 +100,8 @@ impl Slices {
         rules: &Rules,
         who: &EntityUid,
         groups: &HashSet<EntityUid>,
-        (action, wanted): (&EntityUid, &EntityTypeName),
+        action: &EntityUid,
+        wanted: &EntityTypeName,
     ) -> Self {
         let mut slices = Self::default();
         for (index, rule) in rules

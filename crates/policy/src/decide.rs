@@ -73,8 +73,8 @@ impl PolicySnapshot {
             .verdict(self.rules());
         match verdict {
             Verdict::Allow => {
-                let request = (CALL_METHOD.into(), Target::Tool(tool.entry().clone()));
-                let permit = Permit::grant(caller.principal().clone(), request, call.args_hash, self.epoch());
+                let (who, target) = (caller.principal().clone(), Target::Tool(tool.entry().clone()));
+                let permit = Permit::grant(who, CALL_METHOD.into(), target, call.args_hash, self.epoch());
                 Decision::Allow(permit, grounds)
             }
             Verdict::RequireApproval => Decision::RequireApproval(grounds),
@@ -145,12 +145,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(caller: &Caller, resource: EntityUid, context: Context, cast: Arc<Entities>) -> Option<Self> {
-        Self::of_action(caller, (CALL.clone(), resource), context, cast)
+        Self::of_action(caller, CALL.clone(), resource, context, cast)
     }
 
     pub(crate) fn of_action(
         caller: &Caller,
-        (action, resource): (EntityUid, EntityUid),
+        action: EntityUid,
+        resource: EntityUid,
         context: Context,
         cast: Arc<Entities>,
     ) -> Option<Self> {

@@ -45,7 +45,8 @@ impl Permit {
     /// INVARIANT: called by `decide` and `decide_target` alone, after the rules allowed exactly this request.
     pub(crate) fn grant(
         principal: Arc<Principal>,
-        (action, target): (Arc<str>, Target),
+        action: Arc<str>,
+        target: Target,
         arguments: Digest,
         epoch: u64,
     ) -> Self {

@@ -50,8 +50,8 @@ struct ForgeKnownTarget;
 /// ```compile_fail,E0624
 /// use portreeve_policy::Permit;
 /// fn forge(permit: &Permit) -> Permit {
-///     let request = ("tools/call".into(), permit.target().clone());
-///     Permit::grant(permit.principal().clone(), request, vocabulary::Digest::of(b""), 7)
+///     let (who, target) = (permit.principal().clone(), permit.target().clone());
+///     Permit::grant(who, "tools/call".into(), target, vocabulary::Digest::of(b""), 7)
 /// }
 /// ```
 ///

@@ -131,9 +131,7 @@ impl PolicySnapshot {
             ..Standpoint::of_nothing()
         };
         let likeness = Likeness::of(tool);
-        let whole = caller.any_call.is_some()
-            && caller.entity.is_some()
-            && uids.both().into_iter().all(|uid| self.cast().entity(uid).is_some());
+        let whole = self.is_whole(caller, uids);
         let any_call = OnceCell::new();
         let (mut open, mut foreseen, mut hope) = (Vec::new(), Findings::default(), false);
         for (index, rule) in slice {
@@ -176,6 +174,13 @@ impl PolicySnapshot {
         }
         standpoint.open = open.into();
         standpoint
+    }
+
+    /// Whether all that rules are evaluated against could be made.
+    fn is_whole(&self, caller: &Caller, tool: &ToolUids) -> bool {
+        caller.any_call.is_some()
+            && caller.entity.is_some()
+            && tool.both().into_iter().all(|uid| self.cast().entity(uid).is_some())
     }
 
     /// The entities that rules of the slice name, as far as they exist.

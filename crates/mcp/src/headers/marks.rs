@@ -48,7 +48,7 @@ pub enum BadMark {
 }
 
 /// The most marks of one tool: each costs a look through the arguments.
-pub const MOST_MARKS: usize = 64;
+const MOST_MARKS: usize = 64;
 const MAX_DEPTH: usize = 256;
 const MARK: &str = "x-mcp-header";
 

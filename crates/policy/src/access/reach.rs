@@ -24,9 +24,8 @@ pub(crate) struct RulesInScope {
 impl RulesInScope {
     fn new(who: &Principal, rules: &Rules, method: &str, kind: TargetKind) -> Self {
         let action = action_uid(method);
-        let scope = (&action, kind_type(kind));
         Self {
-            slices: Slices::new(rules, &principal_uid(who), &group_uids(who), scope),
+            slices: Slices::new(rules, &principal_uid(who), &group_uids(who), &action, kind_type(kind)),
             action,
             grounds: Mutex::default(),
         }

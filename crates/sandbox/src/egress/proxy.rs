@@ -39,7 +39,7 @@ pub(crate) async fn serve(guest: &Guest, stream: TcpStream) {
 async fn serve_http(guest: &Guest, mut stream: TcpStream) {
     let mut said = Vec::new();
     let head = read_head(&mut stream, &mut said).await;
-    let request = request_line(&said).map_or(Request::Other, Request::read);
+    let request = request_line(&said).map_or(Request::Other, |(method, target)| Request::read(method, target));
     let (event, target) = request.described(guest);
     let end = match (head, &request) {
         (Ok(_), Request::Other) => Err(Reason::NotAProxyRequest),
@@ -111,7 +111,7 @@ enum Request {
 }
 
 impl Request {
-    fn read((method, target): (&[u8], &[u8])) -> Self {
+    fn read(method: &[u8], target: &[u8]) -> Self {
         if method == b"CONNECT" {
             return Self::Connect(Asked::parse(target, None));
         }

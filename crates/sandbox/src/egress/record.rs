@@ -151,6 +151,17 @@ struct Fold {
     since: Timestamp,
 }
 
+impl Key {
+    fn of(event: Event, verdict: Verdict, target: Target, reason: Reason) -> Self {
+        Self {
+            event,
+            verdict,
+            reason,
+            target: Some(target),
+        }
+    }
+}
+
 impl Recorder {
     pub(crate) fn new(witness: Arc<dyn Witness>) -> Self {
         Self {
@@ -161,31 +172,21 @@ impl Recorder {
     }
 
     pub(crate) fn allowed(&self, event: Event, target: Target, reason: Reason) {
-        self.note(event, Verdict::Allowed, (target, reason), self.clock.now());
+        self.note(Key::of(event, Verdict::Allowed, target, reason), self.clock.now());
     }
 
     pub(crate) fn blocked(&self, event: Event, target: Target, reason: Reason) {
-        self.note(event, Verdict::Blocked, (target, reason), self.clock.now());
+        self.note(Key::of(event, Verdict::Blocked, target, reason), self.clock.now());
     }
 
     /// An attempt of which we hear later than it was made; `None` if nobody can say when that was.
     pub(crate) fn blocked_at(&self, event: Event, target: Target, reason: Reason, at: Option<Timestamp>) {
         let now = self.clock.now();
-        self.note(
-            event,
-            Verdict::Blocked,
-            (target, reason),
-            at.map_or(now, |at| at.min(now)),
-        );
+        let at = at.map_or(now, |at| at.min(now));
+        self.note(Key::of(event, Verdict::Blocked, target, reason), at);
     }
 
-    fn note(&self, event: Event, verdict: Verdict, (target, reason): (Target, Reason), at: Timestamp) {
-        let mut key = Key {
-            event,
-            verdict,
-            reason,
-            target: Some(target),
-        };
+    fn note(&self, mut key: Key, at: Timestamp) {
         {
             let mut seen = vocabulary::lock(&self.seen);
             if !seen.contains_key(&key) && seen.len() >= MOST_KEYS {

@@ -24,10 +24,10 @@ pub(super) fn find(draft: &PlanDraft, user: Option<User>, faults: &mut Vec<PlanF
         return None;
     };
     let before = faults.len();
-    check(draft, user, (word, &found), faults);
+    check(draft, user, word, &found, faults);
     if let Some(interpreter) = interpreter(&found) {
         match locate(draft, &interpreter) {
-            Some(path) => check(draft, user, (&interpreter, &path), faults),
+            Some(path) => check(draft, user, &interpreter, &path, faults),
             None => faults.push(PlanFault::ProgramMissing {
                 program: interpreter,
                 searched: search_path(draft.read.iter().map(PathBuf::as_path)).replace(':', ", "),
@@ -50,7 +50,7 @@ fn locate(draft: &PlanDraft, word: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-fn check(draft: &PlanDraft, user: Option<User>, (word, path): (&str, &Path), faults: &mut Vec<PlanFault>) {
+fn check(draft: &PlanDraft, user: Option<User>, word: &str, path: &Path, faults: &mut Vec<PlanFault>) {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let root = visible_root(draft, &target);
     if draft.fs != FsPolicy::Unconfined && (root.is_none() || visible_root(draft, path).is_none()) {

@@ -116,14 +116,14 @@ pub(crate) fn send_from(socket: BorrowedFd<'_>, bytes: &[u8], from: IpAddr, to: 
                 },
                 ipi_addr: libc::in_addr { s_addr: 0 },
             };
-            attach(&mut message, (libc::IPPROTO_IP, libc::IP_PKTINFO), source);
+            attach(&mut message, libc::IPPROTO_IP, libc::IP_PKTINFO, source);
         }
         IpAddr::V6(from) => {
             let source = libc::in6_pktinfo {
                 ipi6_addr: libc::in6_addr { s6_addr: from.octets() },
                 ipi6_ifindex: 0,
             };
-            attach(&mut message, (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO), source);
+            attach(&mut message, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, source);
         }
     }
     // SAFETY: sendmsg only reads: `msg_namelen` bytes of `name`, `iov_len` bytes of `bytes` (the cast to a mutable
@@ -206,7 +206,7 @@ fn length_of<T>() -> libc::socklen_t {
 /// Writes one control message into the (zeroed) control buffer of `message` and shortens the buffer to it.
 ///
 /// INVARIANT: the callers set `msg_control` to a [`Control`], which has room for either `pktinfo`.
-fn attach<T: Copy>(message: &mut libc::msghdr, kind: (libc::c_int, libc::c_int), value: T) {
+fn attach<T: Copy>(message: &mut libc::msghdr, level: libc::c_int, kind: libc::c_int, value: T) {
     let size = size_of::<T>() as libc::c_uint;
     // SAFETY: CMSG_FIRSTHDR needs `msg_control` to point to `msg_controllen` bytes that are aligned for `cmsghdr`: both
     // callers set it to a `Control`. The header and CMSG_LEN(size) bytes lie within its 64 bytes (16 + 20 at most), so
@@ -216,8 +216,8 @@ fn attach<T: Copy>(message: &mut libc::msghdr, kind: (libc::c_int, libc::c_int),
         if header.is_null() {
             return;
         }
-        (*header).cmsg_level = kind.0;
-        (*header).cmsg_type = kind.1;
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
         (*header).cmsg_len = libc::CMSG_LEN(size) as _;
         libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
         message.msg_controllen = libc::CMSG_SPACE(size) as _;

@@ -18,12 +18,12 @@ use rustix::net::{AddressFamily, Protocol, SocketType, socket};
 use rustix::thread::{UnshareFlags, move_into_link_name_space};
 
 /// The public address of every good name unless a test says otherwise.
-pub const PUBLIC: &str = "93.184.216.34";
+pub(crate) const PUBLIC: &str = "93.184.216.34";
 /// The host's own public address.
-pub const OWN: &str = "93.184.216.1";
+pub(crate) const OWN: &str = "93.184.216.1";
 
 /// Runs a test in a world of its own. Without root it runs itself again in a user namespace.
-pub fn world(allow: &[&str], private: &[&str], test: impl FnOnce(&World) + Send) {
+pub(crate) fn world(allow: &[&str], private: &[&str], test: impl FnOnce(&World) + Send) {
     if !rustix::process::geteuid().is_root() {
         return again_as_root();
     }
@@ -53,14 +53,14 @@ fn again_as_root() {
 }
 
 /// A host with a sandbox and an internet.
-pub struct World {
-    pub egress: Mutex<Option<Egress>>,
-    pub heard: Arc<Heard>,
-    pub names: Arc<Names>,
-    pub internet: Canaries,
-    pub host: Canaries,
+pub(crate) struct World {
+    pub(crate) egress: Mutex<Option<Egress>>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) internet: Canaries,
+    pub(crate) host: Canaries,
     sandbox: File,
-    pub runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl World {
@@ -100,12 +100,12 @@ impl World {
     }
 
     /// Runs inside the sandbox.
-    pub fn inside<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn inside<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
         within(&self.sandbox, run)
     }
 
     /// Connects from inside.
-    pub fn connect(&self, place: &str) -> std::io::Result<TcpStream> {
+    pub(crate) fn connect(&self, place: &str) -> std::io::Result<TcpStream> {
         let stream = self.inside(|| TcpStream::connect(place))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_nodelay(true)?;
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Sends bytes to a place inside and reads all that comes back.
-    pub fn say(&self, place: &str, words: &[u8]) -> Vec<u8> {
+    pub(crate) fn say(&self, place: &str, words: &[u8]) -> Vec<u8> {
         let mut stream = self.connect(place).unwrap();
         let _ = stream.write_all(words);
         let mut answer = Vec::new();
@@ -122,18 +122,18 @@ impl World {
     }
 
     /// Sends bytes to the proxy and reads all that comes back.
-    pub fn proxy(&self, words: &[u8]) -> String {
+    pub(crate) fn proxy(&self, words: &[u8]) -> String {
         String::from_utf8_lossy(&self.say(PROXY, words)).into_owned()
     }
 
     /// Sends a CONNECT and gives the status.
-    pub fn connect_by_proxy(&self, authority: &[u8]) -> String {
+    pub(crate) fn connect_by_proxy(&self, authority: &[u8]) -> String {
         let request = [b"CONNECT ", authority, b" HTTP/1.1\r\nHost: x\r\n\r\n"].concat();
         self.proxy(&request).split(' ').nth(1).unwrap_or("none").to_owned()
     }
 
     /// An open tunnel through the proxy, past the 200.
-    pub fn tunnel(&self, authority: &str) -> TcpStream {
+    pub(crate) fn tunnel(&self, authority: &str) -> TcpStream {
         let mut stream = self.connect(PROXY).unwrap();
         stream
             .write_all(format!("CONNECT {authority} HTTP/1.1\r\n\r\n").as_bytes())
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// SOCKS5 with one request; gives the reply code.
-    pub fn socks(&self, command: u8, kind: u8, address: &[u8], port: u16) -> (TcpStream, Option<u8>) {
+    pub(crate) fn socks(&self, command: u8, kind: u8, address: &[u8], port: u16) -> (TcpStream, Option<u8>) {
         let mut stream = self.connect(PROXY).unwrap();
         let request = [&[5, command, 0, kind], address, &port.to_be_bytes()].concat();
         stream.write_all(&[&[5, 1, 0], request.as_slice()].concat()).unwrap();
@@ -155,13 +155,13 @@ impl World {
     }
 
     /// Asks the sandbox's resolver; gives code and address.
-    pub fn ask(&self, name: &str, kind: u16) -> Option<(u8, Option<IpAddr>)> {
+    pub(crate) fn ask(&self, name: &str, kind: u16) -> Option<(u8, Option<IpAddr>)> {
         let server: SocketAddr = "8.8.8.8:53".parse().unwrap();
         self.inside(|| ask(server, name, kind))
     }
 
     /// Waits for exactly this record: a second, and time for a busy machine.
-    pub fn expect(&self, event: Event, verdict: Verdict, place: &str, reason: Reason) {
+    pub(crate) fn expect(&self, event: Event, verdict: Verdict, place: &str, reason: Reason) {
         let (host, port) = place.rsplit_once(':').unwrap();
         let until = Instant::now() + Duration::from_secs(3);
         loop {
@@ -189,25 +189,25 @@ impl World {
     }
 
     /// Nothing reached anything.
-    pub fn nothing_arrived(&self) {
+    pub(crate) fn nothing_arrived(&self) {
         assert_eq!((self.internet.taken(), self.host.taken()), (Vec::new(), Vec::new()));
     }
 
-    pub fn swap(&self, allow: &[&str]) {
+    pub(crate) fn swap(&self, allow: &[&str]) {
         self.egress.lock().unwrap().as_ref().unwrap().swap(list(allow, &[]));
     }
 }
 
-pub const PROXY: &str = "127.0.0.1:3128";
+pub(crate) const PROXY: &str = "127.0.0.1:3128";
 
-pub fn list(allow: &[&str], private: &[&str]) -> Allowlist {
+pub(crate) fn list(allow: &[&str], private: &[&str]) -> Allowlist {
     let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     Allowlist::parse(&owned(allow), &owned(private)).unwrap()
 }
 
 /// Remembers attempts.
 #[derive(Default)]
-pub struct Heard(pub Mutex<Vec<Attempt>>);
+pub(crate) struct Heard(pub Mutex<Vec<Attempt>>);
 
 impl Witness for Heard {
     fn saw(&self, attempt: Attempt) {
@@ -218,13 +218,13 @@ impl Witness for Heard {
 
 /// Answers from a table; several answers for one name are given one after the other, the last for ever.
 #[derive(Default)]
-pub struct Names {
+pub(crate) struct Names {
     table: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
-    pub asked: Mutex<Vec<String>>,
+    pub(crate) asked: Mutex<Vec<String>>,
 }
 
 impl Names {
-    pub fn set(&self, name: &str, answers: &[&[&str]]) {
+    pub(crate) fn set(&self, name: &str, answers: &[&[&str]]) {
         let parse = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
         self.table
             .lock()
@@ -248,16 +248,17 @@ impl Resolve for Names {
 }
 
 /// Listeners that remember who came and what was said, and answer every first word.
-pub struct Canaries(Arc<Mutex<Vec<Visit>>>);
+pub(crate) struct Canaries(Arc<Mutex<Vec<Visit>>>);
 
 /// Where a visitor came and what it said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Visit {
-    pub place: SocketAddr,
-    pub said: Vec<u8>,
+pub(crate) struct Visit {
+    pub(crate) place: SocketAddr,
+    pub(crate) said: Vec<u8>,
 }
 
-pub const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\nX-Far: side\r\n\r\nhello";
+pub(crate) const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\nX-Far: side\r\n\r\nhello";
 
 impl Canaries {
     fn new() -> Self {
@@ -290,12 +291,12 @@ impl Canaries {
     }
 
     /// What has come so far.
-    pub fn taken(&self) -> Vec<Visit> {
+    pub(crate) fn taken(&self) -> Vec<Visit> {
         self.0.lock().unwrap().drain(..).collect()
     }
 
     /// Only what was said.
-    pub fn said(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn said(&self) -> Vec<Vec<u8>> {
         let visits = self.taken().into_iter();
         visits.map(|visit| visit.said).filter(|said| !said.is_empty()).collect()
     }
@@ -319,7 +320,7 @@ fn receive(mut stream: TcpStream, visits: &Mutex<Vec<Visit>>) {
 }
 
 /// One question to a resolver.
-pub fn ask(server: SocketAddr, name: &str, kind: u16) -> Option<(u8, Option<IpAddr>)> {
+pub(crate) fn ask(server: SocketAddr, name: &str, kind: u16) -> Option<(u8, Option<IpAddr>)> {
     let mut packet = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
         packet.push(u8::try_from(label.len()).unwrap());
@@ -345,7 +346,7 @@ pub fn ask(server: SocketAddr, name: &str, kind: u16) -> Option<(u8, Option<IpAd
 }
 
 /// A `ClientHello` as small as they come.
-pub fn hello(name: Option<&str>) -> Vec<u8> {
+pub(crate) fn hello(name: Option<&str>) -> Vec<u8> {
     let long = |content: &[u8]| [&u16::try_from(content.len()).unwrap().to_be_bytes(), content].concat();
     let mut body = vec![3, 3];
     body.extend_from_slice(&[7; 32]);

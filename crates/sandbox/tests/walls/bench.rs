@@ -10,27 +10,27 @@ use portreeve_sandbox::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher
 use tokio::io::AsyncReadExt;
 
 /// The example beside this test; cargo builds both.
-pub fn walled() -> PathBuf {
+pub(crate) fn walled() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.parent().unwrap().parent().unwrap().join("examples/walled");
     assert!(path.exists(), "{} is missing: build the examples too", path.display());
     path
 }
 
-pub async fn launcher() -> Launcher {
+pub(crate) async fn launcher() -> Launcher {
     Launcher::probe_with(walled(), vec![LAUNCHER_WORD.into()]).await
 }
 
 /// A launcher one of whose steps fails.
-pub fn sabotaged(layer: &str, errno: i32) -> Vec<OsString> {
+pub(crate) fn sabotaged(layer: &str, errno: i32) -> Vec<OsString> {
     vec![LAUNCHER_WORD.into(), layer.into(), errno.to_string().into()]
 }
 
 /// A directory below `/tmp` that everybody may use, and that is gone after the test.
-pub struct Place(pub PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/tmp/walls-{}-{number}", std::process::id()));
@@ -39,21 +39,21 @@ impl Place {
         Self(path)
     }
 
-    pub fn directory(&self, name: &str) -> PathBuf {
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
         let path = self.0.join(name);
         std::fs::create_dir(&path).unwrap();
         open_to_all(&path);
         path
     }
 
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 }
 
-pub fn open_to_all(path: &Path) {
+pub(crate) fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }
 
@@ -63,34 +63,34 @@ impl Drop for Place {
     }
 }
 
-pub fn draft(workspace: &Path, command: &[&str]) -> PlanDraft {
+pub(crate) fn draft(workspace: &Path, command: &[&str]) -> PlanDraft {
     PlanDraft::new(workspace, command.iter().copied())
 }
 
-pub fn script(workspace: &Path, text: &str) -> PlanDraft {
+pub(crate) fn script(workspace: &Path, text: &str) -> PlanDraft {
     draft(workspace, &["sh", "-c", text])
 }
 
 /// Everything a server said.
 #[derive(Debug)]
-pub struct Said {
-    pub stdout: String,
-    pub stderr: String,
-    pub ending: Ending,
-    pub report: Report,
+pub(crate) struct Said {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) ending: Ending,
+    pub(crate) report: Report,
 }
 
-pub async fn run(draft: PlanDraft) -> Said {
+pub(crate) async fn run(draft: PlanDraft) -> Said {
     run_with(&launcher().await, draft).await.unwrap()
 }
 
-pub async fn run_with(launcher: &Launcher, draft: PlanDraft) -> Result<Said, LaunchFailure> {
+pub(crate) async fn run_with(launcher: &Launcher, draft: PlanDraft) -> Result<Said, LaunchFailure> {
     let plan = Plan::check(draft).unwrap();
     let instance = launcher.start(&plan).await?.go().await?;
     Ok(finish(instance).await)
 }
 
-pub async fn finish(mut instance: Instance) -> Said {
+pub(crate) async fn finish(mut instance: Instance) -> Said {
     let mut streams = instance.take_streams().unwrap();
     drop(streams.stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ pub async fn finish(mut instance: Instance) -> Said {
 }
 
 /// The host uid of servers in these tests: the suite may run as root or not.
-pub fn server_uid() -> u32 {
+pub(crate) fn server_uid() -> u32 {
     let own = rustix::process::geteuid();
     if own.is_root() {
         portreeve_sandbox::DEDICATED_UID
@@ -121,13 +121,13 @@ pub fn server_uid() -> u32 {
 
 /// What a process of its own said.
 #[derive(Debug)]
-pub struct Output {
-    pub stdout: String,
-    pub complaints: String,
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) complaints: String,
 }
 
 /// A copy that any user can execute, wherever the target directory is.
-pub fn own_copy(place: &Place) -> PathBuf {
+pub(crate) fn own_copy(place: &Place) -> PathBuf {
     let copy = place.0.join("walled");
     std::fs::copy(walled(), &copy).unwrap();
     open_to_all(&copy);
@@ -135,7 +135,7 @@ pub fn own_copy(place: &Place) -> PathBuf {
 }
 
 /// Runs the example as uid 1500, or as whoever we are if we are not root.
-pub fn as_ordinary_user(place: &Place, words: &[&str]) -> Output {
+pub(crate) fn as_ordinary_user(place: &Place, words: &[&str]) -> Output {
     let copy = own_copy(place);
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = command("setpriv");
@@ -150,7 +150,7 @@ pub fn as_ordinary_user(place: &Place, words: &[&str]) -> Output {
 }
 
 /// The same on a host whose `/proc` shows nobody the processes of others; takes root to set up.
-pub fn among_hidden_processes(place: &Place, words: &[&str]) -> Output {
+pub(crate) fn among_hidden_processes(place: &Place, words: &[&str]) -> Output {
     let mut alone = command("unshare");
     alone
         .args(["--mount", "--pid", "--fork", "sh", "-c"])
@@ -166,7 +166,7 @@ fn heard(command: &mut std::process::Command) -> Output {
     }
 }
 
-pub fn start_walled(program: &Path, words: &[&str]) -> std::process::Child {
+pub(crate) fn start_walled(program: &Path, words: &[&str]) -> std::process::Child {
     command(program.to_str().unwrap())
         .args(words)
         .stdin(std::process::Stdio::null())
@@ -184,7 +184,7 @@ fn command(program: &str) -> std::process::Command {
 }
 
 /// Waits until no process works in the place: its directory is the working directory of every server in it.
-pub async fn nothing_is_left_of(place: &Place) {
+pub(crate) async fn nothing_is_left_of(place: &Place) {
     let until = std::time::Instant::now() + Duration::from_secs(5);
     loop {
         let left = left_of(place);

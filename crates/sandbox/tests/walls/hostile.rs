@@ -14,25 +14,25 @@ use crate::bench::{Place, draft, open_to_all};
 
 /// A row's attempt, as `rows.json` has it.
 #[derive(Clone, Debug)]
-pub struct Attempt(Value);
+pub(crate) struct Attempt(Value);
 
 /// Every attempt.
-pub fn attempts() -> Vec<Attempt> {
+pub(crate) fn attempts() -> Vec<Attempt> {
     let text = std::fs::read_to_string(scripts().join("rows.json")).unwrap();
     let rows: Vec<Value> = serde_json::from_str(&text).unwrap();
     rows.into_iter().map(Attempt).collect()
 }
 
 impl Attempt {
-    pub fn row(&self) -> &str {
+    pub(crate) fn row(&self) -> &str {
         self.0["row"].as_str().unwrap()
     }
 
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.row(), self.0["attempt"].as_str().unwrap())
     }
 
-    pub fn works_bare(&self) -> bool {
+    pub(crate) fn works_bare(&self) -> bool {
         self.0["bare"]["through"] == true
     }
 }
@@ -42,7 +42,7 @@ fn scripts() -> PathBuf {
 }
 
 /// What must stay out of reach, beside a workspace.
-pub struct Scene {
+pub(crate) struct Scene {
     place: Place,
     memory: Child,
     given: Value,
@@ -50,7 +50,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub fn set() -> Self {
+    pub(crate) fn set() -> Self {
         let place = Place::new();
         let name = place.0.file_name().unwrap().to_str().unwrap().replace("walls", "");
         let digits: String = name.chars().filter(char::is_ascii_digit).collect();
@@ -99,7 +99,7 @@ impl Scene {
     }
 
     /// The attacker, inside.
-    pub async fn attacker(&self, launcher: &Launcher) -> Attacker {
+    pub(crate) async fn attacker(&self, launcher: &Launcher) -> Attacker {
         let workspace = self.place.0.join("workspace");
         let script = self.place.0.join("attacker/hostile.py");
         let mut draft = draft(&workspace, &["/usr/bin/python3", script.to_str().unwrap()]);
@@ -115,7 +115,7 @@ impl Scene {
     }
 
     /// Fails if something was changed.
-    pub fn must_be_untouched(&self, what: &str) {
+    pub(crate) fn must_be_untouched(&self, what: &str) {
         let mut names: Vec<_> = std::fs::read_dir(self.place.0.join("outside"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
@@ -182,7 +182,7 @@ fn share(script: &Path, text: &str) -> (Child, Value) {
 }
 
 /// The attacker, inside.
-pub struct Attacker {
+pub(crate) struct Attacker {
     streams: Streams,
     given: Value,
     _instance: Instance,
@@ -190,7 +190,7 @@ pub struct Attacker {
 
 impl Attacker {
     /// Tries one thing and says what came of it.
-    pub async fn attempt(&mut self, attempt: &Attempt) -> Value {
+    pub(crate) async fn attempt(&mut self, attempt: &Attempt) -> Value {
         let order = json!({"row": attempt.0["row"], "attempt": attempt.0["attempt"], "with": self.given});
         let params = json!({"name": "attempt", "arguments": order});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

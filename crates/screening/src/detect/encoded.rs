@@ -34,7 +34,7 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
             return;
         };
         decode_run(bytes, |decoded| {
-            readable((decoded, 0), budget, |stretch| give(run.clone(), stretch))
+            readable(decoded, 0, budget, |stretch| give(run.clone(), stretch))
         });
     });
     percent_runs(text, LONGEST, |run| {
@@ -45,7 +45,7 @@ pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<
                 .get(run.start.saturating_sub(CONTEXT)..run.start)
                 .unwrap_or_default();
             let decoded = [before, &percent(bytes)].concat();
-            readable((&decoded, before.len()), budget, |stretch| give(run.clone(), stretch));
+            readable(&decoded, before.len(), budget, |stretch| give(run.clone(), stretch));
         }
     });
 }
@@ -144,7 +144,7 @@ fn has_printable_pairs(digits: &[u8]) -> bool {
 }
 
 /// Secrets are printable, and what is no encoding decodes to noise: short stretches are not worth a scan.
-fn readable((decoded, context): (&[u8], usize), budget: &mut Budget, mut give: impl FnMut(Stretch<'_>)) {
+fn readable(decoded: &[u8], context: usize, budget: &mut Budget, mut give: impl FnMut(Stretch<'_>)) {
     let printable = |byte: u8| (b' '..=b'~').contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');
     let mut start = 0;
     for text in decoded.split(|byte| !printable(*byte)) {

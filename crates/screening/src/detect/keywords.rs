@@ -22,6 +22,12 @@ pub(super) struct Hit {
     pub(super) end: usize,
 }
 
+/// Where a lane ended, and what the automaton had read by then.
+struct LaneEnd {
+    state: StateID,
+    at: usize,
+}
+
 impl Keywords {
     /// Builds the automaton.
     ///
@@ -108,14 +114,16 @@ impl Keywords {
         }
         let [p, q, r, s] = states;
         // A keyword that begins in a lane may end in the next; the last lane also has what did not divide.
-        self.tail(text, (p, a), a, first);
-        self.tail(text, (q, b), b, second);
-        self.tail(text, (r, c), c, third);
-        self.tail(text, (s, c + lane), range.end, fourth);
+        self.tail(text, LaneEnd { state: p, at: a }, a, first);
+        self.tail(text, LaneEnd { state: q, at: b }, b, second);
+        self.tail(text, LaneEnd { state: r, at: c }, c, third);
+        let last = LaneEnd { state: s, at: c + lane };
+        self.tail(text, last, range.end, fourth);
     }
 
     /// Reads on from where a lane ended, for keywords that begin before `until`.
-    fn tail(&self, text: &[u8], (mut state, from): (StateID, usize), until: usize, hits: &mut Vec<Hit>) {
+    fn tail(&self, text: &[u8], lane: LaneEnd, until: usize, hits: &mut Vec<Hit>) {
+        let LaneEnd { mut state, at: from } = lane;
         let end = (until + self.longest.saturating_sub(1)).min(text.len());
         for (offset, byte) in text.get(from..end).unwrap_or_default().iter().enumerate() {
             state = self.automaton.next_state(Anchored::No, state, *byte);

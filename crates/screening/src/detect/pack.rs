@@ -215,14 +215,18 @@ fn rules_of(packs: &[(Pack<'_>, RawPack)], faults: &mut Vec<PackFault>) -> Vec<R
     rules
 }
 
-fn rule_of(pack: &Pack<'_>, spanned: &Spanned<RawRule>) -> Result<Rule, PackFault> {
-    let raw = spanned.get_ref();
-    let here = |what: &str, hint| fault(pack, spanned.span().start, format!("rule `{}`: {what}", raw.id), hint);
-    let wake = if raw.check == Check::Luhn {
+fn wake_of(check: Check) -> Wake {
+    if check == Check::Luhn {
         Wake::Digits
     } else {
         Wake::Keywords
-    };
+    }
+}
+
+fn rule_of(pack: &Pack<'_>, spanned: &Spanned<RawRule>) -> Result<Rule, PackFault> {
+    let raw = spanned.get_ref();
+    let here = |what: &str, hint| fault(pack, spanned.span().start, format!("rule `{}`: {what}", raw.id), hint);
+    let wake = wake_of(raw.check);
     if raw.keywords.is_empty() != (wake == Wake::Digits) {
         return Err(here(
             "it has no keyword to wake it",
