@@ -484,9 +484,11 @@ pub(crate) fn unreadable(
 
 fn malformed(who: &Arc<Principal>, route: &Route, fault: Malformed) -> Ended {
     let (code, reason) = match fault {
-        Malformed::NotUtf8 | Malformed::NotJson => (-32700, ReasonCode::DenyMalformed),
-        Malformed::DuplicateKey => (-32600, ReasonCode::DenyDuplicateKey),
-        Malformed::TooDeep | Malformed::Batch | Malformed::NotAMessage => (-32600, ReasonCode::DenyMalformed),
+        Malformed::NotUtf8 | Malformed::NotJson => (mcp::ErrorCode::ParseError, ReasonCode::DenyMalformed),
+        Malformed::DuplicateKey => (mcp::ErrorCode::InvalidRequest, ReasonCode::DenyDuplicateKey),
+        Malformed::TooDeep | Malformed::Batch | Malformed::NotAMessage => {
+            (mcp::ErrorCode::InvalidRequest, ReasonCode::DenyMalformed)
+        }
     };
     let ended = unreadable(who, route, StatusCode::BAD_REQUEST, &fault.to_string(), reason);
     Ended {

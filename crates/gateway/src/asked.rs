@@ -120,7 +120,7 @@ impl Asked {
     }
 
     /// Refused by the protocol, with a JSON-RPC error.
-    pub(crate) fn refused_with(&self, request: &Request, code: i32, message: &str) -> Ended {
+    pub(crate) fn refused_with(&self, request: &Request, code: mcp::ErrorCode, message: &str) -> Ended {
         let reason = ReasonCode::DenyMalformed;
         let note = DecisionNote::denied(reason);
         let reply = Prepared::refusal(Some(request.id().clone()), code, message.to_owned(), note);
@@ -129,7 +129,11 @@ impl Asked {
 
     /// A method that is not offered: an error in a session, a status without one.
     pub(crate) fn no_such_method(&self, request: &Request) -> Ended {
-        let ended = self.refused_with(request, -32601, "this method is not offered here");
+        let ended = self.refused_with(
+            request,
+            mcp::ErrorCode::MethodNotFound,
+            "this method is not offered here",
+        );
         let status = match self.client {
             Client::Modern(_) => StatusCode::NOT_FOUND,
             Client::Unmet | Client::Legacy(_) => StatusCode::OK,

@@ -79,7 +79,10 @@ impl Case<'_> {
     /// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
     fn resolve(&self, request: &Request) -> Result<KnownTool, Box<Ended>> {
         let Some(name) = request.params().text("name") else {
-            return Err(self.malformed(-32602, "`params.name` must be the name of a tool"));
+            return Err(self.malformed(
+                mcp::ErrorCode::InvalidParams,
+                "`params.name` must be the name of a tool",
+            ));
         };
         let named = self.asked.route.tool_named(&name);
         let nowhere = || NotKnown {
@@ -118,7 +121,7 @@ impl Case<'_> {
         let note = DecisionNote::denied(ReasonCode::DenyToolNotFound);
         let reply = Prepared::refusal(
             Some(self.id.clone()),
-            -32602,
+            mcp::ErrorCode::InvalidParams,
             format!("Unknown tool: {}", recordable(name)),
             note,
         );
@@ -169,7 +172,7 @@ impl Case<'_> {
             Ok(())
         } else {
             Err(self.malformed(
-                -32602,
+                mcp::ErrorCode::InvalidParams,
                 "a member of `params` is beyond the limits of arguments, or named twice within",
             ))
         }

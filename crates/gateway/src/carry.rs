@@ -8,7 +8,7 @@ use ledger::{DecisionFacts, Era as ClientEra, Intent, MessageFacts, Status};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
-use mcp::{Era, Method, Request};
+use mcp::{Era, ErrorCode, Method, Request};
 use policy::{InFlight, Target};
 use screening::arguments::Checked;
 use screening::result::ScreenedResult;
@@ -283,10 +283,20 @@ impl Case<'_> {
         match (self.asked.client.era(), journey.era) {
             (ClientEra::Modern, era) => {
                 let adapted = (era == Era::Legacy).then(|| mcp::translate::error_for_modern(error.bytes()));
-                let status = match code {
-                    -32601 => http::StatusCode::NOT_FOUND,
-                    -32022..=-32020 => http::StatusCode::BAD_REQUEST,
-                    _ => http::StatusCode::OK,
+                let status = match ErrorCode::parse(code) {
+                    Some(ErrorCode::MethodNotFound) => http::StatusCode::NOT_FOUND,
+                    Some(ErrorCode::HeaderMismatch | ErrorCode::MissingCapability | ErrorCode::UnsupportedVersion) => {
+                        http::StatusCode::BAD_REQUEST
+                    }
+                    Some(
+                        ErrorCode::ParseError
+                        | ErrorCode::InvalidRequest
+                        | ErrorCode::InvalidParams
+                        | ErrorCode::InternalError
+                        | ErrorCode::ResourceNotFound
+                        | ErrorCode::Denied,
+                    )
+                    | None => http::StatusCode::OK,
                 };
                 Prepared::server_error(id, error, adapted).with_status(status)
             }

@@ -62,7 +62,7 @@ impl<'a> Case<'a> {
     }
 
     /// A JSON-RPC error of the protocol's own.
-    pub(crate) fn malformed(&self, code: i32, message: &str) -> Box<Ended> {
+    pub(crate) fn malformed(&self, code: mcp::ErrorCode, message: &str) -> Box<Ended> {
         let note = DecisionNote::denied(ReasonCode::DenyMalformed);
         let reply = Prepared::refusal(Some(self.id.clone()), code, message.to_owned(), note);
         Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply))
@@ -77,7 +77,7 @@ impl<'a> Case<'a> {
             retry_after_ms,
             ..DecisionNote::denied(over.code)
         };
-        let reply = Prepared::refusal(Some(self.id.clone()), -32003, sentence(over.code), note);
+        let reply = Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::Denied, sentence(over.code), note);
         self.ended_refused(facts, decision, reply)
     }
 
@@ -86,7 +86,12 @@ impl<'a> Case<'a> {
             verdict,
             ..DecisionNote::denied(grounds.code)
         };
-        let reply = Prepared::refusal(Some(self.id.clone()), -32003, sentence(grounds.code), note);
+        let reply = Prepared::refusal(
+            Some(self.id.clone()),
+            mcp::ErrorCode::Denied,
+            sentence(grounds.code),
+            note,
+        );
         self.ended_refused(
             facts,
             self.verdict(verdict, grounds.policy_id, vec![grounds.code]),
@@ -98,7 +103,7 @@ impl<'a> Case<'a> {
         let code = ReasonCode::DenyReceiptUnavailable;
         let reply = Prepared::refusal(
             Some(self.id.clone()),
-            -32603,
+            mcp::ErrorCode::InternalError,
             sentence(code),
             DecisionNote::denied(code),
         );
@@ -116,7 +121,7 @@ impl<'a> Case<'a> {
         let reply = if self.asked.method == mcp::Method::ToolsCall {
             Prepared::error_result(id, self.asked.client.era(), message, note)
         } else {
-            Prepared::refusal(Some(id), -32603, message, note)
+            Prepared::refusal(Some(id), mcp::ErrorCode::InternalError, message, note)
         };
         (Status::Error, reply)
     }
@@ -143,7 +148,7 @@ impl<'a> Case<'a> {
         };
         let reply = Prepared::refusal(
             Some(self.id.clone()),
-            -32603,
+            mcp::ErrorCode::InternalError,
             sentence(code),
             DecisionNote::allowed(code),
         );

@@ -70,7 +70,11 @@ impl Gateway {
                 session.set_level(level);
                 self.answered(asked, request, Bytes::from_static(b"{}"))
             }
-            _ => asked.refused_with(request, -32602, "`level` must be one of the eight log levels"),
+            _ => asked.refused_with(
+                request,
+                mcp::ErrorCode::InvalidParams,
+                "`level` must be one of the eight log levels",
+            ),
         }
     }
 

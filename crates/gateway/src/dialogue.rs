@@ -119,7 +119,12 @@ impl Case<'_> {
             Some(raw) => {
                 let within = screening::arguments::is_within(raw, &self.town.limits.arguments);
                 let read = mrtr::read_input_responses(raw).ok().filter(|_| within);
-                let read = read.ok_or_else(|| self.malformed(-32602, "`inputResponses` is not what was asked for"))?;
+                let read = read.ok_or_else(|| {
+                    self.malformed(
+                        mcp::ErrorCode::InvalidParams,
+                        "`inputResponses` is not what was asked for",
+                    )
+                })?;
                 (Some(Bytes::copy_from_slice(raw)), read)
             }
         };
@@ -131,7 +136,7 @@ impl Case<'_> {
             .and_then(|sealed| self.unseal(binding, &sealed));
         let refused = || {
             self.malformed(
-                -32602,
+                mcp::ErrorCode::InvalidParams,
                 "`requestState` is not of this request, or came too late; start again",
             )
         };
@@ -381,7 +386,7 @@ impl Case<'_> {
                 () = self.gateway.bell.stopped() => None,
             };
             let answer = answer.map(|content| self.gateway.check_answer(content));
-            let content = answer.unwrap_or_else(|| compose::error_content(-32603, "no answer"));
+            let content = answer.unwrap_or_else(|| compose::error_content(mcp::ErrorCode::InternalError, "no answer"));
             if !self.gateway.record_question(self.asked, &allowed, Some(&content)).await {
                 return Err(unusable());
             }
@@ -400,7 +405,8 @@ impl Case<'_> {
             ..DecisionNote::denied(ReasonCode::DenyMalformed)
         };
         let message = "the client did not declare a capability that this needs".to_owned();
-        Prepared::refusal(Some(self.id.clone()), -32021, message, note).with_status(http::StatusCode::BAD_REQUEST)
+        Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::MissingCapability, message, note)
+            .with_status(http::StatusCode::BAD_REQUEST)
     }
 }
 

@@ -102,14 +102,19 @@ impl Case<'_> {
             }
             _ => match self.asked.route.server() {
                 Some(server) => Ok(plain(Target::Server(server.clone()))),
-                None => Err(self.malformed(-32601, "this method is not offered here")),
+                None => Err(self.malformed(mcp::ErrorCode::MethodNotFound, "this method is not offered here")),
             },
         }
     }
 
     fn text<'r>(&self, request: &'r Request, member: &str) -> Result<Cow<'r, str>, Box<Ended>> {
         let text = request.params().text(member);
-        text.ok_or_else(|| self.malformed(-32602, &format!("`params.{member}` must be a string")))
+        text.ok_or_else(|| {
+            self.malformed(
+                mcp::ErrorCode::InvalidParams,
+                &format!("`params.{member}` must be a string"),
+            )
+        })
     }
 
     fn prompt_named(&self, name: &str) -> Result<Target, Box<Ended>> {
@@ -124,7 +129,12 @@ impl Case<'_> {
 
     /// `ref` of a completion: a prompt by its name, or a resource by its template.
     async fn recognise_reference<'r>(&self, request: &'r Request) -> Result<Errand<'r>, Box<Ended>> {
-        let malformed = || self.malformed(-32602, "`params.ref` must name a prompt or a resource");
+        let malformed = || {
+            self.malformed(
+                mcp::ErrorCode::InvalidParams,
+                "`params.ref` must name a prompt or a resource",
+            )
+        };
         let reference = request.params().raw("ref").ok_or_else(malformed)?;
         let part = |name: &str| mcp::server::text_member(reference, name);
         match (part("type").as_deref(), part("name"), part("uri")) {
@@ -165,7 +175,10 @@ impl Case<'_> {
         match owners.first().map_or(&[][..], Vec::as_slice) {
             [only] => Ok(only.clone()),
             [] => Err(self.not_found(&self.asked.facts(), uri, None)),
-            _ => Err(self.malformed(-32602, "more than one server has this resource; ask at /mcp/{server}")),
+            _ => Err(self.malformed(
+                mcp::ErrorCode::InvalidParams,
+                "more than one server has this resource; ask at /mcp/{server}",
+            )),
         }
     }
 
@@ -183,7 +196,12 @@ impl Case<'_> {
             Err(refusal) => {
                 let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![refusal.code]);
                 let note = DecisionNote::denied(refusal.code);
-                let reply = Prepared::refusal(Some(self.id.clone()), -32602, refusal.message, note);
+                let reply = Prepared::refusal(
+                    Some(self.id.clone()),
+                    mcp::ErrorCode::InvalidParams,
+                    refusal.message,
+                    note,
+                );
                 Err(self.ended_refused(facts, decision, reply))
             }
         }
@@ -212,10 +230,14 @@ impl Case<'_> {
         let decision = self.verdict(Verdict::Deny, policy_id, vec![code]);
         let modern = matches!(self.asked.client, Client::Modern(_));
         let (kind, number) = match self.asked.method.as_str() {
-            "prompts/get" => ("prompt", -32602),
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" if !modern => ("resource", -32002),
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => ("resource", -32602),
-            _ => ("reference", -32602),
+            "prompts/get" => ("prompt", mcp::ErrorCode::InvalidParams),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" if !modern => {
+                ("resource", mcp::ErrorCode::ResourceNotFound)
+            }
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                ("resource", mcp::ErrorCode::InvalidParams)
+            }
+            _ => ("reference", mcp::ErrorCode::InvalidParams),
         };
         let beside = if kind == "resource" {
             vec![("uri", compose::literal(&recordable(name)))]

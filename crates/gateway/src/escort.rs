@@ -300,7 +300,10 @@ impl Escort<'_> {
             Client::Legacy(_) | Client::Modern(_) | Client::Unmet => {
                 let (_, _, reply) = question.split();
                 reply
-                    .send(&mcp::compose::error_content(-32601, "the client cannot be asked"))
+                    .send(&mcp::compose::error_content(
+                        mcp::ErrorCode::MethodNotFound,
+                        "the client cannot be asked",
+                    ))
                     .await;
             }
         }

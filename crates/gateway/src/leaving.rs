@@ -85,7 +85,7 @@ impl Case<'_> {
         let reply = if self.asked.method == mcp::Method::ToolsCall {
             Prepared::error_result(self.id.clone(), self.asked.client.era(), message, note)
         } else {
-            Prepared::refusal(Some(self.id.clone()), -32602, message, note)
+            Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::InvalidParams, message, note)
         };
         let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![code]);
         self.ended_refused(facts, decision, reply)

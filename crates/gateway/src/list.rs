@@ -74,7 +74,7 @@ impl Gateway {
         let Some(start) = self.page_start(request, asked, &shown.hash) else {
             let note = DecisionNote::denied(ReasonCode::DenyMalformed);
             let message = "the cursor is not one of this list; ask for the first page again".to_owned();
-            let reply = Prepared::refusal(Some(request.id().clone()), -32602, message, note);
+            let reply = Prepared::refusal(Some(request.id().clone()), mcp::ErrorCode::InvalidParams, message, note);
             return asked.refused(ReasonCode::DenyMalformed, reply);
         };
         let next = (start + PAGE < shown.entries.len()).then(|| self.cursor(start + PAGE, asked, &shown.hash));

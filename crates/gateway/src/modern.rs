@@ -96,10 +96,14 @@ impl Gateway {
         });
         let (Some(version), Some(_)) = (version, capabilities) else {
             let message = "`_meta` must hold the protocol version and the client's capabilities";
-            return Err(bad(asked, -32602, message));
+            return Err(bad(asked, mcp::ErrorCode::InvalidParams, message));
         };
         if level.is_some() && asked.client.log_level().is_none() {
-            return Err(bad(asked, -32602, "the log level is none that there is"));
+            return Err(bad(
+                asked,
+                mcp::ErrorCode::InvalidParams,
+                "the log level is none that there is",
+            ));
         }
         let name = mirrored_name(request);
         let named = Named {
@@ -112,7 +116,7 @@ impl Gateway {
         let tool = (*request.method() == Method::ToolsCall).then(|| self.tool_in_sight(&town, asked, request));
         let marks = tool.flatten().map_or(&none, |tool| &tool.marks);
         if let Err(mismatch) = headers::check(&head.headers, &named, marks, params.raw("arguments")) {
-            return Err(bad(asked, -32020, &mismatch.to_string()));
+            return Err(bad(asked, mcp::ErrorCode::HeaderMismatch, &mismatch.to_string()));
         }
         Ok(version.into_owned())
     }
@@ -139,6 +143,11 @@ fn unsupported(asked: &Asked, request: &Request, requested: &str) -> Ended {
         ..DecisionNote::denied(code)
     };
     let message = "this protocol version is not spoken here; use one of those in `data.supported`".to_owned();
-    let reply = Prepared::refusal(Some(request.id().clone()), -32022, message, note);
+    let reply = Prepared::refusal(
+        Some(request.id().clone()),
+        mcp::ErrorCode::UnsupportedVersion,
+        message,
+        note,
+    );
     asked.refused(code, reply.with_status(StatusCode::BAD_REQUEST))
 }

@@ -262,7 +262,10 @@ impl Companion for Attendant {
                 Ok(allowed) if self.asking.begin().is_some() => {
                     if !self.gateway.record_question(&asked, &allowed, None).await {
                         self.asking.end();
-                        let refused = compose::error_content(-32603, "the gateway cannot record the question");
+                        let refused = compose::error_content(
+                            mcp::ErrorCode::InternalError,
+                            "the gateway cannot record the question",
+                        );
                         return reply.send(&refused).await;
                     }
                     if self.tell.send(Posed { allowed, reply }).await.is_err() {
@@ -271,7 +274,10 @@ impl Companion for Attendant {
                 }
                 Ok(_) => {
                     reply
-                        .send(&compose::error_content(-32603, "too many questions are open"))
+                        .send(&compose::error_content(
+                            mcp::ErrorCode::InternalError,
+                            "too many questions are open",
+                        ))
                         .await
                 }
                 Err(refused) => reply.send(&refused).await,

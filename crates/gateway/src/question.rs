@@ -45,7 +45,7 @@ impl Allowed {
 
 /// Why a question is not put.
 pub(crate) struct Unasked {
-    code: i32,
+    code: mcp::ErrorCode,
     message: &'static str,
     reason: ReasonCode,
     policy_id: Arc<str>,
@@ -65,7 +65,10 @@ impl Gateway {
         };
         let Some(gateway) = self.shared().filter(|_| escort.asking.begin().is_some()) else {
             return reply
-                .send(&compose::error_content(-32603, "too many questions are open"))
+                .send(&compose::error_content(
+                    mcp::ErrorCode::InternalError,
+                    "too many questions are open",
+                ))
                 .await;
         };
         let (asked, asking) = (escort.asked.clone(), escort.asking.clone());
@@ -89,13 +92,16 @@ impl Gateway {
         drop(posed);
         let content = match answer {
             Some(content) => self.check_answer(content),
-            None => compose::error_content(-32603, "the client did not answer in time"),
+            None => compose::error_content(mcp::ErrorCode::InternalError, "the client did not answer in time"),
         };
         if self.record_question(asked, &allowed, Some(&content)).await {
             reply.send(&content).await;
         } else {
             reply
-                .send(&compose::error_content(-32603, "the gateway cannot record the answer"))
+                .send(&compose::error_content(
+                    mcp::ErrorCode::InternalError,
+                    "the gateway cannot record the answer",
+                ))
                 .await;
         }
     }
@@ -109,7 +115,10 @@ impl Gateway {
         if screening::arguments::is_within(raw, &limits) {
             content
         } else {
-            compose::error_content(-32603, "the client's answer is beyond the gateway's limits")
+            compose::error_content(
+                mcp::ErrorCode::InternalError,
+                "the client's answer is beyond the gateway's limits",
+            )
         }
     }
 
@@ -143,7 +152,10 @@ impl Gateway {
                     ..asked.arrival
                 };
                 let _ = self.ledger.append(&arrival, ending, 0).await;
-                return Err(compose::error_content(-32602, "the question may not be passed on"));
+                return Err(compose::error_content(
+                    mcp::ErrorCode::InvalidParams,
+                    "the question may not be passed on",
+                ));
             }
         };
         self.allow_screened(asked, server, method, params).await
@@ -232,7 +244,7 @@ impl Gateway {
         }
         let caller = town.policy.caller(&asked.who);
         let unknown = |grounds: Grounds| Unasked {
-            code: -32003,
+            code: mcp::ErrorCode::Denied,
             message: "the policies of the gateway do not allow this question",
             reason: grounds.code,
             policy_id: grounds.policy_id,
@@ -297,7 +309,7 @@ impl Gateway {
 impl Unasked {
     fn by_protocol(message: &'static str) -> Self {
         Self {
-            code: -32601,
+            code: mcp::ErrorCode::MethodNotFound,
             message,
             reason: ReasonCode::DenyMalformed,
             policy_id: "builtin:protocol".into(),

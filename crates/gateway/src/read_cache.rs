@@ -107,7 +107,7 @@ impl Case<'_> {
     fn wanted(&self, request: &Request, facts: &mut MessageFacts) -> Result<Wanted, Box<Ended>> {
         let rules = RULES
             .as_ref()
-            .ok_or_else(|| self.malformed(-32603, "the gateway's own tool cannot be used"))?;
+            .ok_or_else(|| self.malformed(mcp::ErrorCode::InternalError, "the gateway's own tool cannot be used"))?;
         match check(request.params().raw("arguments"), rules) {
             Ok(checked) => {
                 facts.args_hash = Some(checked.digest());

@@ -67,7 +67,7 @@ enum Content {
     },
     Refusal {
         id: Option<RequestId>,
-        code: i32,
+        code: mcp::ErrorCode,
         message: String,
         decision: DecisionNote,
     },
@@ -124,7 +124,12 @@ impl Prepared {
     }
 
     /// A JSON-RPC error.
-    pub(crate) fn refusal(id: Option<RequestId>, code: i32, message: String, decision: DecisionNote) -> Self {
+    pub(crate) fn refusal(
+        id: Option<RequestId>,
+        code: mcp::ErrorCode,
+        message: String,
+        decision: DecisionNote,
+    ) -> Self {
         Self::ok(Content::Refusal {
             id,
             code,
@@ -147,7 +152,12 @@ impl Prepared {
     pub(crate) fn status(status: StatusCode, id: Option<RequestId>, message: &str, code: ReasonCode) -> Self {
         Self {
             status,
-            ..Self::refusal(id, -32600, message.to_owned(), DecisionNote::denied(code))
+            ..Self::refusal(
+                id,
+                mcp::ErrorCode::InvalidRequest,
+                message.to_owned(),
+                DecisionNote::denied(code),
+            )
         }
     }
 
@@ -187,7 +197,7 @@ impl Prepared {
     }
 
     /// The JSON-RPC code of a refusal, for those that name one beside their status.
-    pub(crate) fn with_code(mut self, wanted: i32) -> Self {
+    pub(crate) fn with_code(mut self, wanted: mcp::ErrorCode) -> Self {
         if let Content::Refusal { code, .. } = &mut self.content {
             *code = wanted;
         }
@@ -343,7 +353,10 @@ impl Answer {
         let code = ReasonCode::DenyReceiptUnavailable;
         let data = format!("{{\"decision\":\"deny\",\"reason_codes\":[\"{code}\"],\"receipt_id\":null}}");
         let message = "the gateway cannot record this request, so nothing is released; try again later";
-        Self::json(status, compose::error(id, -32603, message, data.as_bytes()))
+        Self::json(
+            status,
+            compose::error(id, mcp::ErrorCode::InternalError, message, data.as_bytes()),
+        )
     }
 
     /// A notification was taken; there is nothing to say.

@@ -41,14 +41,18 @@ impl Gateway {
             .raw("notifications")
             .filter(|raw| raw.first() == Some(&b'{'))
         else {
-            return asked.refused_with(request, -32602, "`params.notifications` must say what to listen for");
+            return asked.refused_with(
+                request,
+                mcp::ErrorCode::InvalidParams,
+                "`params.notifications` must say what to listen for",
+            );
         };
         if !asked.outlet.takes_streams() {
             let message = "Accept must admit text/event-stream";
             return asked.refused_by_status(StatusCode::NOT_ACCEPTABLE, request, message);
         }
         let Some(gateway) = self.shared() else {
-            return asked.refused_with(request, -32603, "the gateway stops");
+            return asked.refused_with(request, mcp::ErrorCode::InternalError, "the gateway stops");
         };
         let (topics, by_server) = self.honoured(asked, wanted).await;
         let (sender, receiver) = mpsc::channel(BACKLOG);

@@ -102,7 +102,7 @@ impl Case<'_> {
         }
         let id = request.params().text("taskId");
         let found = id.and_then(|id| self.gateway.tasks.find(&id, &self.asked.who, self.asked.route.server()));
-        found.ok_or_else(|| self.malformed(-32602, "there is no such task"))
+        found.ok_or_else(|| self.malformed(mcp::ErrorCode::InvalidParams, "there is no such task"))
     }
 
     /// A call becomes a task: under an id of ours.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::envelope::Content;
+use crate::error_code::ErrorCode;
 use crate::id::RequestId;
 use crate::version::Version;
 
@@ -33,12 +34,12 @@ pub fn result_pieces(id: &RequestId, result: Bytes) -> [Bytes; 3] {
 
 /// An error of ours: `data` is raw JSON; no id where none was read.
 #[must_use]
-pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: &[u8]) -> Bytes {
+pub fn error(id: Option<&RequestId>, code: ErrorCode, message: &str, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(96 + message.len() + data.len());
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.extend_from_slice(id.map_or(b"null".as_slice(), RequestId::as_raw));
     out.extend_from_slice(b",\"error\":{\"code\":");
-    out.extend_from_slice(code.to_string().as_bytes());
+    out.extend_from_slice(code.as_str().as_bytes());
     out.extend_from_slice(b",\"message\":");
     string(message, &mut out);
     out.extend_from_slice(b",\"data\":");
@@ -228,7 +229,7 @@ pub fn response(id: &[u8], content: &Content) -> Bytes {
 
 /// An error to answer a server with.
 #[must_use]
-pub fn error_content(code: i32, message: &str) -> Content {
+pub fn error_content(code: ErrorCode, message: &str) -> Content {
     let mut out = format!("{{\"code\":{code},\"message\":").into_bytes();
     string(message, &mut out);
     out.push(b'}');
@@ -353,9 +354,9 @@ mod tests {
             notification("notifications/initialized", None),
             request(b"\"a\"", "roots/list", Some(b"{}")),
             response(b"7", &Content::Result(Bytes::from_static(b"{}"))),
-            response(b"7", &error_content(-32601, "a\u{7}\n\\")),
+            response(b"7", &error_content(ErrorCode::MethodNotFound, "a\u{7}\n\\")),
             cancelled_notification(2),
-            error(None, -32600, "x\u{1}", b"{}"),
+            error(None, ErrorCode::InvalidRequest, "x\u{1}", b"{}"),
             error_result("line\nline", b"{\"decision\":\"deny\"}"),
         ] {
             assert!(

@@ -150,7 +150,9 @@ impl Question {
     }
 
     pub(crate) async fn refuse(self, message: &str) {
-        self.reply.send(&compose::error_content(-32601, message)).await;
+        self.reply
+            .send(&compose::error_content(mcp::ErrorCode::MethodNotFound, message))
+            .await;
     }
 
     pub(crate) async fn acknowledge(self) {

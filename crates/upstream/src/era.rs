@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp::compose::{ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_introduction, text_list_member};
-use mcp::{Era, Version};
+use mcp::{Era, ErrorCode, Version};
 
 use crate::companion::Alone;
 use crate::exchange::{Answered, Exchange};
@@ -114,10 +114,14 @@ fn judge(answered: &Answered) -> Said {
             Ok(introduction) if knows(&introduction.supported_versions) => Said::Modern(introduction),
             Ok(_) | Err(_) => Said::Legacy,
         },
-        ServerMessage::Error { error, .. } => match read_error(error).map(|error| error.code) {
-            Ok(-32022) if supported(error).is_some_and(|versions| knows(&versions)) => Said::TryAgain,
-            Ok(-32021 | -32020) => Said::Modern(Introduction::default()),
-            Ok(-32601) if answered.status == StatusCode::NOT_FOUND => Said::Modern(Introduction::default()),
+        ServerMessage::Error { error, .. } => match read_error(error).map(|error| error.known_code()) {
+            Ok(Some(ErrorCode::UnsupportedVersion)) if supported(error).is_some_and(|versions| knows(&versions)) => {
+                Said::TryAgain
+            }
+            Ok(Some(ErrorCode::MissingCapability | ErrorCode::HeaderMismatch)) => Said::Modern(Introduction::default()),
+            Ok(Some(ErrorCode::MethodNotFound)) if answered.status == StatusCode::NOT_FOUND => {
+                Said::Modern(Introduction::default())
+            }
             Ok(_) | Err(_) => Said::Legacy,
         },
         ServerMessage::Notification(_) | ServerMessage::Request(_) => Said::Legacy,

@@ -40,7 +40,7 @@ async fn by_the_navigator(navigator: &Client) -> anyhow::Result<()> {
     step(
         "the navigator tries to assign a berth: hidden",
         &outcome(&hidden),
-        code(&hidden) == Some(-32602),
+        code(&hidden) == Some(mcp::ErrorCode::InvalidParams),
     )
 }
 
@@ -54,7 +54,7 @@ async fn by_the_quartermaster(quartermaster: &Client) -> anyhow::Result<()> {
     step(
         "the quartermaster assigns berth 9: denied",
         &outcome(&outer),
-        code(&outer) == Some(-32003),
+        code(&outer) == Some(mcp::ErrorCode::Denied),
     )?;
 
     let extra = assign(json!({"ship": "Argo", "berth": 3, "bribe": 100})).await?;
@@ -70,7 +70,7 @@ async fn of_the_smuggler(started: &Started, navigator: &Client) -> anyhow::Resul
     step(
         "the smuggler answers nonsense: contained",
         &outcome(&nonsense),
-        code(&nonsense) == Some(-32603),
+        code(&nonsense) == Some(mcp::ErrorCode::InternalError),
     )?;
 
     started.refresh("smuggler").await?;
@@ -92,8 +92,11 @@ fn step(what: &str, came: &str, as_it_must: bool) -> anyhow::Result<()> {
     }
 }
 
-fn code(answer: &Value) -> Option<i64> {
-    answer.pointer("/error/code").and_then(Value::as_i64)
+fn code(answer: &Value) -> Option<mcp::ErrorCode> {
+    answer
+        .pointer("/error/code")
+        .and_then(Value::as_i64)
+        .and_then(mcp::ErrorCode::parse)
 }
 
 fn is_error(answer: &Value) -> bool {

@@ -71,8 +71,8 @@ impl Message {
 }
 
 /// An error of ours that answers `id`, or nothing in particular.
-pub(super) fn error(id: Option<&RequestId>, code: i32, message: &str) -> Bytes {
-    let content = serde_json::json!({ "code": code, "message": message }).to_string();
+pub(super) fn error(id: Option<&RequestId>, code: mcp::ErrorCode, message: &str) -> Bytes {
+    let content = serde_json::json!({ "code": code.as_i32(), "message": message }).to_string();
     failure(id, content.as_bytes())
 }
 
@@ -85,11 +85,11 @@ pub(super) fn failure(id: Option<&RequestId>, error: &[u8]) -> Bytes {
 }
 
 /// Not JSON.
-pub(super) const NOT_JSON: i32 = -32700;
+pub(super) const NOT_JSON: mcp::ErrorCode = mcp::ErrorCode::ParseError;
 /// JSON, but no message.
-pub(super) const NOT_A_MESSAGE: i32 = -32600;
+pub(super) const NOT_A_MESSAGE: mcp::ErrorCode = mcp::ErrorCode::InvalidRequest;
 /// The gateway could not be asked, or did not answer.
-pub(super) const NO_ANSWER: i32 = -32603;
+pub(super) const NO_ANSWER: mcp::ErrorCode = mcp::ErrorCode::InternalError;
 
 fn split(line: &Bytes, message: &mcp::Message) -> (Kind, Era) {
     match message {
@@ -235,16 +235,16 @@ mod tests {
             (error["id"].clone(), error["error"]["code"].clone())
         };
         let null = serde_json::Value::Null;
-        assert_eq!(told("{"), (null.clone(), NOT_JSON.into()));
-        assert_eq!(told("hello"), (null.clone(), NOT_JSON.into()));
-        assert_eq!(told("{}"), (null.clone(), NOT_A_MESSAGE.into()));
+        assert_eq!(told("{"), (null.clone(), NOT_JSON.as_i32().into()));
+        assert_eq!(told("hello"), (null.clone(), NOT_JSON.as_i32().into()));
+        assert_eq!(told("{}"), (null.clone(), NOT_A_MESSAGE.as_i32().into()));
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#),
-            (null, NOT_A_MESSAGE.into())
+            (null, NOT_A_MESSAGE.as_i32().into())
         );
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":4,"method":"ping","params":[1]}"#),
-            (4.into(), NOT_A_MESSAGE.into())
+            (4.into(), NOT_A_MESSAGE.as_i32().into())
         );
     }
 }
