@@ -13,7 +13,7 @@ use thiserror::Error;
 use vocabulary::{Digest, Secret};
 
 use crate::egress::{Allowlist, AllowlistFault};
-use crate::limits::ResourceLimits;
+use crate::limits::Limits;
 
 pub(crate) use self::places::Place;
 pub use self::places::PlaceAccess;
@@ -24,7 +24,7 @@ pub use self::places::PlaceAccess;
 pub const DEDICATED_UID: u32 = 65_533;
 
 vocabulary::words! {
-    /// How a server's files are confined.
+    /// How a server's files are confined, with its word on receipts and in configuration.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum FsPolicy {
@@ -39,14 +39,14 @@ vocabulary::words! {
 }
 
 vocabulary::words! {
-    /// How a server's network is confined.
+    /// How a server's network is confined, with its word on receipts and in configuration.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum NetPolicy {
-        /// Only what the allowlist names.
-        Allowlist = "allowlist",
         /// Nothing.
         BlockAll = "block_all",
+        /// Only what the allowlist names.
+        Allowlist = "allowlist",
         /// Not confined: the host's network.
         #[serde(rename = "none")]
         Unconfined = "none",
@@ -73,7 +73,7 @@ pub struct PlanDraft {
     /// Ranges that are not public and into which allowed names may resolve.
     pub private: Vec<String>,
     /// What the server may use.
-    pub limits: ResourceLimits,
+    pub limits: Limits,
     /// The uid to run under if the gateway is root; without it the workspace's owner, or [`DEDICATED_UID`] if that is root.
     pub uid: Option<u32>,
     /// The gateway's state directory, which no server may see.
@@ -94,7 +94,7 @@ impl PlanDraft {
             env: BTreeMap::new(),
             allow: Vec::new(),
             private: Vec::new(),
-            limits: ResourceLimits::default(),
+            limits: Limits::default(),
             uid: None,
             state_dir: None,
             state_rooms: Vec::new(),
@@ -113,7 +113,7 @@ pub struct Plan {
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
-    pub(crate) limits: ResourceLimits,
+    pub(crate) limits: Limits,
     pub(crate) user: Option<User>,
     allowlist: Arc<Allowlist>,
     policy_hash: Digest,
@@ -438,7 +438,7 @@ struct Image<'a> {
     command: &'a [String],
     env: Vec<&'a str>,
     fs: FsPolicy,
-    limits: ResourceLimits,
+    limits: Limits,
     net: NetPolicy,
     private: &'a [String],
     read: Vec<&'a Path>,
