@@ -14,33 +14,36 @@ use vocabulary::json::{Fault, Limits, Value};
 use locate::Structured;
 pub use violation::{Guard, Violation, ViolationKind, ViolationOutcome};
 
-/// What becomes of a result that violates its schema.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// Nothing is validated.
-    Off,
-    /// It is forwarded as it came, and recorded.
-    Warn,
-    /// It is withheld, and recorded.
-    Strict,
+vocabulary::words! {
+    /// What becomes of a result that violates its schema.
+    pub enum Mode {
+        /// Nothing is validated.
+        Off = "off",
+        /// It is forwarded as it came, and recorded.
+        Warn = "warn",
+        /// It is withheld, and recorded.
+        Strict = "strict",
+    }
 }
 
-/// What becomes of a result without `structuredContent` though its tool declares a schema, in strict mode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Missing {
-    /// It is forwarded: many tools declare more than they return.
-    Allow,
-    /// It is withheld.
-    Block,
+vocabulary::words! {
+    /// What becomes of a result without `structuredContent` though its tool declares a schema, in strict mode.
+    pub enum Missing {
+        /// It is forwarded: many tools declare more than they return.
+        Allow = "allow",
+        /// It is withheld.
+        Block = "block",
+    }
 }
 
-/// What becomes of structured output whose schema cannot be used, in strict mode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Uncompilable {
-    /// It is forwarded unvalidated.
-    Allow,
-    /// It is withheld.
-    Block,
+vocabulary::words! {
+    /// What becomes of structured output whose schema cannot be used, in strict mode.
+    pub enum Uncompilable {
+        /// It is forwarded unvalidated.
+        Allow = "allow",
+        /// It is withheld.
+        Block = "block",
+    }
 }
 
 /// The operator's rules (`[output_validation]`).
