@@ -5,7 +5,7 @@ use crate::support::environment::{Finished, command, repository};
 const TYPES: [&str; 10] = [
     "feat", "fix", "docs", "test", "refactor", "perf", "build", "ci", "chore", "revert",
 ];
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 23] = [
     "vocabulary",
     "mcp",
     "policy",
@@ -17,6 +17,7 @@ const ROOMS: [&str; 22] = [
     "store",
     "gateway",
     "control",
+    "settings",
     "harness",
     "conformance",
     "portreeve",

@@ -1,12 +1,11 @@
 //! Configuration: what people write ([`RawConfig`]) and what the program trusts ([`Config`]). The only
-//! road between them is `TryFrom`; it reports every fault at once and needs no network.
+//! road between them is `TryFrom`, which reads by the room `settings`: it reports every fault at once and needs no network.
 
 mod audit;
 mod checked;
 mod edit;
-mod fault;
 mod identity;
-pub mod keys;
+mod keys;
 mod limits;
 mod listen;
 mod output;
@@ -15,16 +14,14 @@ mod process;
 mod raw;
 mod servers;
 mod state;
-mod tree;
-pub mod units;
 
 pub use self::policy::Policy;
 pub use ::policy::PolicyFile as PolicyText;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
 pub(crate) use edit::{Draft, NewReach, hold, is_web_url, replace};
-pub use fault::{Fault, Faults};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
+pub use keys::FORMAT;
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
 pub use listen::{Listen, Tls};
 pub use output::{InArguments, Output, Response};
@@ -32,6 +29,7 @@ pub use process::{Environment, Process, Workspace};
 pub(crate) use process::{packages, workspaces};
 pub use raw::{RawConfig, find_file, variable, variables};
 pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
+pub use settings::{Fault, Faults, units};
 pub use state::State;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::output::{self, Form};
-use crate::config::{Config, Fault, Faults, find_file};
+use crate::config::{Config, FORMAT, Fault, Faults, find_file};
 
 #[derive(clap::Args)]
 pub(super) struct Check {
@@ -46,8 +46,8 @@ fn fits_its_state(config: Config) -> Result<Config, Faults> {
     match ledger::stored_origin(&config.state.dir) {
         Some(kept) if kept != config.audit.origin => {
             let message = format!("audit.origin: the log in the state directory is named `{kept}`");
-            let hint = "give it that name, or name another `state.dir`".to_owned();
-            Err(Faults::of_file(config.file(), message, Some(hint)))
+            let hint = "give it that name, or name another `state.dir`";
+            Err(FORMAT.refuse(Fault::of_file(config.file(), message, Some(hint))))
         }
         Some(_) | None => Ok(config),
     }

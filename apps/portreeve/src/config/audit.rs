@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use settings::{Complaint, Entry, Section, not_yet};
+
 use super::State;
-use super::fault::Complaint;
 use super::raw::Surroundings;
-use super::tree::{Section, not_yet};
-use super::units::size_of;
 
 /// How the log is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,15 +20,16 @@ pub struct Audit {
     pub retention: Retention,
 }
 
-/// What an answer waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// The disk, always.
-    Always,
-    /// The disk, from medium risk on.
-    Writes,
-    /// The kernel.
-    Interval,
+vocabulary::words! {
+    /// What an answer waits for.
+    pub enum Durability {
+        /// The disk, always.
+        Always = "always",
+        /// The disk, from medium risk on.
+        Writes = "writes",
+        /// The kernel.
+        Interval = "interval",
+    }
 }
 
 /// How long records are meant to be kept; this version deletes nothing.
@@ -54,13 +54,7 @@ impl Audit {
         } else {
             Some(kept().unwrap_or_else(|| format!("{}/portreeve", Surroundings::host_name())))
         };
-        let durability = section.read("durability", |value| {
-            value.choice(&[
-                ("always", Durability::Always),
-                ("writes", Durability::Writes),
-                ("interval", Durability::Interval),
-            ])
-        });
+        let durability = section.read("durability", |value| value.word(Durability::ALL, Durability::as_str));
         let interval = section.read("commit_interval_ms", |value| value.number(1..=1_000));
         section.read("record_arguments", |value| match value.boolean()? {
             false => Ok(()),
@@ -93,7 +87,7 @@ impl Retention {
                 Some(_) | None => Ok(floor),
             }
         });
-        let max_bytes = section.read("max_bytes", size_of);
+        let max_bytes = section.read("max_bytes", Entry::size);
         section.finish();
         Some(Self {
             days: days?,

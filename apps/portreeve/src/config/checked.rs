@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
+use settings::{Fault, Faults, Section};
 use vocabulary::ServerId;
 
-use super::fault::{Complaint, Fault, Faults, Notes};
 use super::raw::{RawConfig, Surroundings};
-use super::tree::Section;
-use super::{Audit, Identity, Limits, Listen, Output, Policy, Server, State};
+use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -72,22 +70,7 @@ impl TryFrom<RawConfig> for Config {
             text,
             surroundings,
         } = raw;
-        let notes = Notes::on(&file, &text);
-        let (table, syntax) = DeTable::parse_recoverable(&text);
-        for error in syntax {
-            // The error's own display quotes the line, which may hold a secret.
-            let at = error.span().map_or(0, |span| span.start);
-            notes.fault(at, "", Complaint::new(format!("not TOML: {}", error.message())));
-        }
-        let sections = Sections::check(Section::root(table.into_inner(), &notes), &surroundings);
-        let warnings = notes.finish()?;
-        let Some(sections) = sections else {
-            return Err(Faults::of_file(
-                &file,
-                "a value is missing that has no default".to_owned(),
-                None,
-            ));
-        };
+        let (sections, warnings) = FORMAT.read(&file, &text, |root| Sections::check(root, &surroundings))?;
         let Sections {
             listen,
             state,

@@ -7,12 +7,13 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use settings::{Fault, Faults};
 use toml_edit::visit_mut::{VisitMut, visit_table_mut};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 use vocabulary::{ServerId, Trust};
 
+use super::FORMAT;
 use super::checked::Config;
-use super::fault::Faults;
 use super::raw::RawConfig;
 use super::servers::web_url;
 
@@ -61,7 +62,7 @@ impl Draft {
         let raw = RawConfig::read(file)?;
         let document = raw.text.parse::<DocumentMut>().map_err(|error| {
             // The error's own display quotes the line, which may hold a secret.
-            Faults::of_file(file, format!("not TOML: {}", error.message()), None)
+            FORMAT.refuse(Fault::of_file(file, format!("not TOML: {}", error.message()), None))
         })?;
         Ok(Self {
             file: file.to_owned(),

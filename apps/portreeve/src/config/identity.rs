@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::fault::{Complaint, quoted};
+use settings::{Complaint, Entry, Section, quoted};
+
 use super::raw::Surroundings;
 use super::servers::web_url;
-use super::tree::{Entry, Section};
 use super::{Listen, Tls};
 
 /// Whose word is taken for who calls.
@@ -71,57 +71,27 @@ pub struct ClaimNames {
     pub further: BTreeMap<String, String>,
 }
 
-/// An asymmetric signature algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SigningAlgorithm {
-    /// RSASSA-PKCS1-v1_5 with SHA-256
-    Rs256,
-    /// RSASSA-PKCS1-v1_5 with SHA-384
-    Rs384,
-    /// RSASSA-PKCS1-v1_5 with SHA-512
-    Rs512,
-    /// RSASSA-PSS with SHA-256
-    Ps256,
-    /// RSASSA-PSS with SHA-384
-    Ps384,
-    /// RSASSA-PSS with SHA-512
-    Ps512,
-    /// ECDSA on P-256
-    Es256,
-    /// ECDSA on P-384
-    Es384,
-    /// Ed25519
-    EdDsa,
-}
-
-impl SigningAlgorithm {
-    /// Every algorithm that can be accepted.
-    pub const ALL: [Self; 9] = [
-        Self::Rs256,
-        Self::Rs384,
-        Self::Rs512,
-        Self::Ps256,
-        Self::Ps384,
-        Self::Ps512,
-        Self::Es256,
-        Self::Es384,
-        Self::EdDsa,
-    ];
-
-    /// The name in the `alg` header (RFC 7518).
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rs256 => "RS256",
-            Self::Rs384 => "RS384",
-            Self::Rs512 => "RS512",
-            Self::Ps256 => "PS256",
-            Self::Ps384 => "PS384",
-            Self::Ps512 => "PS512",
-            Self::Es256 => "ES256",
-            Self::Es384 => "ES384",
-            Self::EdDsa => "EdDSA",
-        }
+vocabulary::words! {
+    /// An asymmetric signature algorithm, by its name in the `alg` header (RFC 7518).
+    pub enum SigningAlgorithm {
+        /// RSASSA-PKCS1-v1_5 with SHA-256
+        Rs256 = "RS256",
+        /// RSASSA-PKCS1-v1_5 with SHA-384
+        Rs384 = "RS384",
+        /// RSASSA-PKCS1-v1_5 with SHA-512
+        Rs512 = "RS512",
+        /// RSASSA-PSS with SHA-256
+        Ps256 = "PS256",
+        /// RSASSA-PSS with SHA-384
+        Ps384 = "PS384",
+        /// RSASSA-PSS with SHA-512
+        Ps512 = "PS512",
+        /// ECDSA on P-256
+        Es256 = "ES256",
+        /// ECDSA on P-384
+        Es384 = "ES384",
+        /// Ed25519
+        EdDsa = "EdDSA",
     }
 }
 
@@ -162,7 +132,8 @@ impl Identity {
 
 fn issuers(entry: &Entry<'_>, around: &Surroundings) -> Option<Vec<JwtIssuer>> {
     if !entry.is_list() {
-        return entry.fault(Complaint::new("is a list of issuers").hint("write `[[identity.jwt]]`"));
+        entry.fault(Complaint::new("is a list of issuers").hint("write `[[identity.jwt]]`"));
+        return None;
     }
     let mut issuers: Vec<JwtIssuer> = Vec::new();
     for item in entry.items().ok()? {
@@ -229,8 +200,7 @@ impl ClaimNames {
         let client = section.read("client", non_empty);
         let mut further = BTreeMap::new();
         for (name, entry) in section.remaining() {
-            let claim = non_empty(&entry).map_or_else(|complaint| entry.fault(complaint), Some);
-            further.extend(claim.map(|claim| (name, claim)));
+            further.extend(entry.accept(non_empty(&entry)).map(|claim| (name, claim)));
         }
         Some(Self {
             org: org?,
@@ -268,7 +238,7 @@ fn algorithm(value: &Entry<'_>) -> Result<SigningAlgorithm, Complaint> {
         let message = format!("{} is not accepted: only the issuer may be able to sign", quoted(name));
         return Err(Complaint::new(message).hint("asymmetric algorithms only, such as `RS256`, `ES256` or `EdDSA`"));
     }
-    value.choice(&SigningAlgorithm::ALL.map(|algorithm| (algorithm.as_str(), algorithm)))
+    value.word(SigningAlgorithm::ALL, SigningAlgorithm::as_str)
 }
 
 fn non_empty(value: &Entry<'_>) -> Result<String, Complaint> {

@@ -1,53 +1,488 @@
-//! Every key a configuration may hold, in one table: what it means, its default and why, and which
-//! keys are known but wait for a later version. `*` stands for a name the operator chooses, `[]` for
-//! each item of a list. `docs/configuration.md` shows this table; a test compares them.
+//! Every key `portreeve.toml` may hold, in one table. `docs/configuration.md` shows this table; a test compares them.
 
-mod table;
+use settings::Standing::{Default, Derived, Later, Optional, Required};
+use settings::{Format, Key, key};
 
-pub use table::KEYS;
+/// `portreeve.toml`.
+pub static FORMAT: Format = Format {
+    name: "configuration",
+    keys: KEYS,
+};
 
-/// One key of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Its dotted path, such as `servers.*.url`.
-    pub path: &'static str,
-    /// What it means, for people.
-    pub about: &'static str,
-    /// Whether it can be set, must be set, and what it is otherwise.
-    pub standing: Standing,
-}
-
-/// What holds when a key is not written, or that it cannot be written yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It has a default, spelled in TOML, for a reason.
-    Default(&'static str, &'static str),
-    /// Its default depends on the machine or on other keys; said in words, with the reason.
-    Derived(&'static str, &'static str),
-    /// It must be written.
-    Required,
-    /// It is absent unless written.
-    Optional,
-    /// It belongs to a feature that this version does not have.
-    Later(&'static str),
-}
-
-const fn key(path: &'static str, about: &'static str, standing: Standing) -> Key {
-    Key { path, about, standing }
-}
-
-/// The key with this path.
-#[must_use]
-pub fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.path == path)
-}
-
-/// The names that may stand directly under `section` (a path of the table; empty for the root).
-pub fn names_under(section: &str) -> impl Iterator<Item = &'static str> + '_ {
-    let tail_of = move |path: &'static str| match section {
-        "" => Some(path),
-        _ => path.strip_prefix(section)?.strip_prefix('.'),
-    };
-    let name_of = |tail: &'static str| tail.split('.').next().map(|name| name.trim_end_matches("[]"));
-    KEYS.iter().filter_map(move |key| tail_of(key.path)).filter_map(name_of)
-}
+const KEYS: &[Key] = &[
+    key(
+        "listen.mcp",
+        "Address of the data plane; port 0 takes a free one.",
+        Default(
+            r#""127.0.0.1:8443""#,
+            "loopback: nothing is offered to a network unless someone says so",
+        ),
+    ),
+    key(
+        "listen.admin",
+        "Address of the control plane; port 0 takes a free one.",
+        Default(r#""127.0.0.1:8444""#, "loopback, and apart from the data plane"),
+    ),
+    key(
+        "listen.tls.mode",
+        "`auto`: a local CA is made in the state directory; `files`: own certificate; `off`: on loopback only.",
+        Default(r#""auto""#, "encrypted without any set-up"),
+    ),
+    key(
+        "listen.tls.cert",
+        "PEM file with the certificate chain (mode `files`).",
+        Optional,
+    ),
+    key(
+        "listen.tls.key",
+        "PEM file with the private key (mode `files`).",
+        Optional,
+    ),
+    key(
+        "listen.tls.client_ca",
+        "PEM file with the roots that client certificates must come from.",
+        Optional,
+    ),
+    key(
+        "listen.public_url",
+        "How clients reach the gateway; names it in metadata and audiences.",
+        Derived(
+            "the bound address",
+            "right until a proxy or another name stands before it",
+        ),
+    ),
+    key(
+        "listen.allowed_hosts",
+        "Values of the `Host` header that are answered; ports are ignored.",
+        Default(
+            r#"["localhost", "127.0.0.1"]"#,
+            "another name means DNS rebinding or a forgotten setting",
+        ),
+    ),
+    key(
+        "listen.allowed_origins",
+        "Values of the `Origin` header that are answered, beside the gateway's own.",
+        Default("[]", "no foreign page talks to the gateway"),
+    ),
+    key(
+        "state.dir",
+        "Directory of store, ledger, keys and certificates.",
+        Derived(
+            "the XDG state directory + `/portreeve`",
+            "where such files live on this machine",
+        ),
+    ),
+    key(
+        "state.store",
+        "Where inventory, tokens and the activity index are kept: `sqlite`.",
+        Default(r#""sqlite""#, "needs no server"),
+    ),
+    key(
+        "state.coordination",
+        "How several gateways agree: `local`, a single gateway.",
+        Default(r#""local""#, "one gateway needs nobody"),
+    ),
+    key(
+        "audit.origin",
+        "The log's name; fixed at first start.",
+        Derived("the host name + `/portreeve`", "different on every machine"),
+    ),
+    key(
+        "audit.durability",
+        "What an answer waits for: `always` the disk; `writes` the disk from medium risk on; `interval` the kernel.",
+        Default(
+            r#""writes""#,
+            "a call that changes something survives power loss; a read costs no disk wait",
+        ),
+    ),
+    key(
+        "audit.commit_interval_ms",
+        "Longest time records are gathered before they are written to disk, in milliseconds.",
+        Default("5", "about one disk sync"),
+    ),
+    key(
+        "audit.retention.days",
+        "How long records are meant to be kept. This version deletes nothing.",
+        Default("90", "a quarter"),
+    ),
+    key(
+        "audit.retention.min_days",
+        "Younger records are never deleted, whatever the size.",
+        Default("30", "an incident is often found weeks later"),
+    ),
+    key(
+        "audit.retention.max_bytes",
+        "Size of the log from which old records may go.",
+        Default(r#""10GiB""#, "fits an ordinary disk"),
+    ),
+    key(
+        "audit.record_arguments",
+        "Whether arguments themselves are kept; this version keeps their hash only.",
+        Default("false", "arguments hold secrets and personal data"),
+    ),
+    key(
+        "identity.jwt[].issuer",
+        "The `iss` of the tokens, compared exactly.",
+        Required("write the `iss` of its tokens"),
+    ),
+    key(
+        "identity.jwt[].audience",
+        "The `aud` (one, or a list) that a token must hold.",
+        Derived("`public_url` + `/mcp`", "a token for another service is not for us"),
+    ),
+    key(
+        "identity.jwt[].jwks",
+        "URL of the issuer's keys; this or `jwks_file`.",
+        Optional,
+    ),
+    key(
+        "identity.jwt[].jwks_file",
+        "File with the issuer's keys; this or `jwks`.",
+        Optional,
+    ),
+    key(
+        "identity.jwt[].algorithms",
+        "Signature algorithms that are accepted; asymmetric ones only.",
+        Default(
+            r#"["RS256", "ES256", "EdDSA"]"#,
+            "what issuers use; a shared key would let any holder forge",
+        ),
+    ),
+    key(
+        "identity.jwt[].claims.org",
+        "Claim that names the organisation.",
+        Default(r#""org_id""#, "the usual name"),
+    ),
+    key(
+        "identity.jwt[].claims.groups",
+        "Claim that lists the groups.",
+        Default(r#""groups""#, "the usual name"),
+    ),
+    key(
+        "identity.jwt[].claims.client",
+        "Claim that names the client.",
+        Default(r#""azp""#, "the usual name"),
+    ),
+    key(
+        "identity.jwt[].claims.*",
+        "A further claim that policies read as `principal.claims.NAME`; the value is the claim's name in the token.",
+        Optional,
+    ),
+    key(
+        "identity.tokens.enabled",
+        "Whether agent tokens (`portreeve token create`) are accepted.",
+        Default(
+            "true",
+            "works without an identity provider; nobody has one until it is made",
+        ),
+    ),
+    key(
+        "identity.mtls.enabled",
+        "Whether client certificates identify a caller; needs `listen.tls.client_ca`.",
+        Default("false", "needs a CA of your own"),
+    ),
+    key(
+        "servers.*.url",
+        "Address of the server: `https://`, or `http://` on loopback. Every server has this or `command`.",
+        Optional,
+    ),
+    key(
+        "servers.*.command",
+        "Program and arguments of a server that is started here, in a sandbox. `{workspace}` becomes the workspace's path.",
+        Optional,
+    ),
+    key(
+        "servers.*.sandbox.fs",
+        "`workspace_only`: writes in the workspace alone; `read_only`: no lasting write; `none`: not confined.",
+        Default(
+            r#""workspace_only""#,
+            "a server can spoil what it was given, and nothing else",
+        ),
+    ),
+    key(
+        "servers.*.sandbox.net",
+        "`block_all`: nothing; `allowlist`: what `allow` names; `none`: not confined.",
+        Default(r#""block_all""#, "most servers need no network"),
+    ),
+    key(
+        "servers.*.sandbox.workspace",
+        "The server's directory, at the same path inside. `{principal}` becomes a digest of the principal.",
+        Derived("`workspaces/ID` in the state directory", "made at first start"),
+    ),
+    key(
+        "servers.*.sandbox.read",
+        "Further paths that may be read. What lies under `/usr` can be read anyway.",
+        Default("[]", "what is not named is not there"),
+    ),
+    key(
+        "servers.*.sandbox.allow",
+        "Hosts that may be reached with `allowlist`: `\"api.example.org\"` (port 443), `\"*.example.org:8443\"`.",
+        Default("[]", "nothing"),
+    ),
+    key(
+        "servers.*.sandbox.private",
+        "Ranges that are not public, into which allowed names may resolve: `[\"10.20.0.0/16\"]`.",
+        Default("[]", "a name must not lead into the own network"),
+    ),
+    key(
+        "servers.*.sandbox.env",
+        "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret; `{workspace}` in that becomes the workspace's path.",
+        Optional,
+    ),
+    key(
+        "servers.*.sandbox.limits.memory",
+        "Memory of the server and all it starts; where there is no control group, the gateway counts it every 200 ms.",
+        Default(r#""1GiB""#, "node and Python need a few hundred MiB"),
+    ),
+    key(
+        "servers.*.sandbox.limits.processes",
+        "Processes and threads of the server.",
+        Default("256", "node starts a dozen threads; a fork bomb ends here"),
+    ),
+    key(
+        "servers.*.sandbox.limits.cpu_seconds",
+        "Processor time, after which a server is ended.",
+        Optional,
+    ),
+    key(
+        "servers.*.transport",
+        "`http`: Streamable HTTP; `sse`: HTTP+SSE of 2024-11-05.",
+        Default(r#""http""#, "the transport of current servers"),
+    ),
+    key(
+        "servers.*.era",
+        "Protocol era: `auto`, `legacy` (with sessions) or `modern` (2026-07-28, stateless).",
+        Default(r#""auto""#, "found by asking"),
+    ),
+    key(
+        "servers.*.isolation",
+        "`per_principal`: nothing is shared between callers; `shared`: for servers without per-user state.",
+        Default(
+            r#""per_principal""#,
+            "one caller's session says nothing about another's",
+        ),
+    ),
+    key(
+        "servers.*.extension_methods",
+        "Methods beyond MCP that are let through, `[\"vendor/…\"]`, decided like the others.",
+        Default("[]", "what nobody named is refused"),
+    ),
+    key(
+        "servers.*.ca",
+        "PEM file with a further trust root, for this server alone.",
+        Optional,
+    ),
+    key(
+        "servers.*.trust",
+        "`internal`, `verified`, `community` or `unknown`.",
+        Default(
+            r#""unknown""#,
+            "trust is given, not assumed; tools of unknown servers wait for approval",
+        ),
+    ),
+    key(
+        "servers.*.credential",
+        "`\"none\"`, or `{ secret = \"env:NAME\" }` or `{ secret = \"file:PATH\" }`.",
+        Default(r#""none""#, "no credential leaves unless one is named"),
+    ),
+    key(
+        "servers.*.credential.secret",
+        "Reference to the secret: `env:NAME` or `file:PATH`, never the secret itself.",
+        Optional,
+    ),
+    key(
+        "servers.*.credential.header",
+        "Header that carries it.",
+        Default(r#""authorization""#, "the standard place"),
+    ),
+    key(
+        "servers.*.credential.scheme",
+        "Word before it in the header; empty for none.",
+        Derived(
+            "`Bearer` in `Authorization`, else none",
+            "RFC 6750; other headers carry bare keys",
+        ),
+    ),
+    key(
+        "servers.*.tools.*.risk",
+        "`low`, `medium`, `high` or `critical`: the operator's word, above the server's hints.",
+        Derived(
+            "`high`; hints of `internal` and `verified` servers can lower it",
+            "unclassified means dangerous",
+        ),
+    ),
+    key(
+        "servers.*.tools.*.unknown_fields",
+        "`reject` or `allow` arguments that the tool's schema does not name.",
+        Default(r#""reject""#, "an undeclared field is an unchecked one"),
+    ),
+    key(
+        "policy.files",
+        "Cedar policies; `*` and `?` match within a name. Missing or empty: everything is denied.",
+        Default(r#"["policies/*.cedar"]"#, "beside the configuration"),
+    ),
+    key(
+        "limits.request.max_bytes",
+        "Size of a client's whole body.",
+        Default("4194304", "room for large arguments and their envelope"),
+    ),
+    key(
+        "limits.request.max_depth",
+        "Nesting of a client's whole body; a scalar is 1.",
+        Default("64", "deeper than honest clients go"),
+    ),
+    key(
+        "limits.arguments.max_bytes",
+        "Size of a call's arguments.",
+        Default("262144", "a file of ordinary length"),
+    ),
+    key(
+        "limits.arguments.max_depth",
+        "Nesting of a call's arguments.",
+        Default("32", "deeper than honest tools ask for"),
+    ),
+    key(
+        "limits.arguments.max_string",
+        "Bytes of one string in the arguments.",
+        Default("65536", "a page of text, not a disk image"),
+    ),
+    key(
+        "limits.arguments.max_items",
+        "Members and items in the arguments, all together.",
+        Default("10000", "bounds the work of checking"),
+    ),
+    key(
+        "limits.result.max_bytes",
+        "Size of any message of a server.",
+        Default("33554432", "large results pass, endless ones do not"),
+    ),
+    key(
+        "limits.result.max_depth",
+        "Nesting of any message of a server.",
+        Default("512", "bounds the work of reading"),
+    ),
+    key(
+        "limits.rate",
+        "How many calls in how long, counted per `principal` or per `tool`.",
+        Default(
+            r#"[{ per = "principal", calls = 120, window = "1m" }, { per = "tool", calls = 600, window = "1m" }]"#,
+            "two calls a second suit an agent; a loop is stopped",
+        ),
+    ),
+    key(
+        "limits.rate[].per",
+        "`principal` or `tool`.",
+        Required("write `principal` or `tool`"),
+    ),
+    key(
+        "limits.rate[].calls",
+        "Number of calls.",
+        Required("write a whole number"),
+    ),
+    key(
+        "limits.rate[].window",
+        "Length of time.",
+        Required("write `90s`, `15m`, `1h` or `7d`"),
+    ),
+    key(
+        "limits.concurrency.per_principal",
+        "Calls of one caller at a time.",
+        Default("16", "a caller cannot take the whole gateway"),
+    ),
+    key(
+        "limits.concurrency.per_server",
+        "Calls to one server at a time.",
+        Default("64", "a slow server cannot take the whole gateway"),
+    ),
+    key(
+        "limits.timeout",
+        "How long a server may take to answer.",
+        Default(r#""60s""#, "clients give up about then"),
+    ),
+    // Known, and refused with that word until the feature is there.
+    key("servers.*.credential.exchange", "", Later("token exchange")),
+    key("servers.*.credential.vault", "", Later("Vault")),
+    key("servers.*.credential.oauth", "", Later("OAuth per user")),
+    key("servers.*.tools.*.paths", "", Later("the check of path arguments")),
+    key("limits.quota", "", Later("quotas")),
+    key("require_signed", "", Later("signed pins of servers")),
+    key(
+        "output_validation.mode",
+        "What a result leads to that does not fit its tool's output schema: `off`, `warn` (forwarded, recorded) or `strict` (withheld, recorded).",
+        Default(
+            "\"warn\"",
+            "nothing that works today is withheld, and everything that is wrong is seen",
+        ),
+    ),
+    key(
+        "output_validation.max_bytes",
+        "The size of `structuredContent`.",
+        Default("5242880", "more than honest tools send, and little enough to read"),
+    ),
+    key(
+        "output_validation.max_depth",
+        "The nesting of `structuredContent`; a scalar counts 1.",
+        Default("64", "deeper than honest data"),
+    ),
+    key(
+        "output_validation.missing_structured_content",
+        "A declared schema and no structured output, in strict mode: `allow` or `block`.",
+        Default("\"allow\"", "many tools declare more than they return"),
+    ),
+    key(
+        "output_validation.uncompilable_schema",
+        "Structured output whose schema cannot be used, in strict mode: `allow` or `block`.",
+        Default("\"allow\"", "a server's mistake does not stop its tools"),
+    ),
+    key(
+        "output_sanitisation.spotlight_untrusted",
+        "Whether untrusted text is fenced with the name of its source.",
+        Default("false", "results are untouched unless somebody asks for it"),
+    ),
+    key(
+        "output_sanitisation.response_action",
+        "What a secret in a result leads to: `spotlight` (nothing), `redact` (it is masked) or `block` (a critical one withholds the result).",
+        Default("\"spotlight\"", "results are untouched unless somebody asks for it"),
+    ),
+    key(
+        "output_sanitisation.strip_control_chars",
+        "Whether characters of `strip_classes` are taken out of untrusted text.",
+        Default("false", "results are untouched unless somebody asks for it"),
+    ),
+    key(
+        "output_sanitisation.strip_classes",
+        "Which characters: `ansi`, `c0c1`, `bidi`, `zero_width`.",
+        Default(
+            "[\"ansi\", \"c0c1\", \"bidi\", \"zero_width\"]",
+            "all of them can hide something",
+        ),
+    ),
+    key(
+        "output_sanitisation.max_redactions",
+        "More masks than this in one result, and it is withheld.",
+        Default("100", "a result with more secrets is not worth reading"),
+    ),
+    key(
+        "detection.packs",
+        "Files with rules beside those that come with the gateway; `*` is allowed.",
+        Default("[]", "the rules that come with the gateway"),
+    ),
+    key(
+        "detection.arguments",
+        "What a secret in outgoing arguments leads to: `off`, `warn` (recorded) or `block` (the call is refused).",
+        Default("\"off\"", "some tools are there to take secrets"),
+    ),
+    key(
+        "response.limit_bytes",
+        "A longer text is cut, and can be read on with `portreeve__read_cache`; 0: never.",
+        Default(
+            "0",
+            "results are untouched unless somebody asks for it; a good value is 262144",
+        ),
+    ),
+    key(
+        "response.cache_ttl",
+        "How long the rest of a cut text can be read.",
+        Default("\"2h\"", "as long as a piece of work takes"),
+    ),
+];

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use super::fault::Complaint;
-use super::tree::{Entry, Section};
-use super::units::{duration_of, size_of};
+use settings::{Complaint, Entry, Section};
 
 /// How much, how often, how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,13 +54,14 @@ pub struct Rate {
     pub window: Duration,
 }
 
-/// What a rate is counted by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Per {
-    /// The caller.
-    Principal,
-    /// The tool, for all callers together.
-    Tool,
+vocabulary::words! {
+    /// What a rate is counted by.
+    pub enum Per {
+        /// The caller.
+        Principal = "principal",
+        /// The tool, for all callers together.
+        Tool = "tool",
+    }
 }
 
 /// Calls at a time.
@@ -82,7 +81,7 @@ impl Limits {
         let rate = section.read("rate", rates);
         let concurrency = Concurrency::check(section.section("concurrency"));
         let timeout = section.read("timeout", |value| {
-            let time = duration_of(value)?;
+            let time = value.duration()?;
             let longest = Duration::from_secs(3_600);
             (time <= longest)
                 .then_some(time)
@@ -154,11 +153,9 @@ fn rates(value: &Entry<'_>) -> Result<Vec<Rate>, Complaint> {
         let Some(mut section) = item.into_section() else {
             continue;
         };
-        let per = section.require("per", |value| {
-            value.choice(&[("principal", Per::Principal), ("tool", Per::Tool)])
-        });
+        let per = section.require("per", |value| value.word(Per::ALL, Per::as_str));
         let calls = section.require("calls", |value| value.number(1..=u64::from(u32::MAX)));
-        let window = section.require("window", duration_of);
+        let window = section.require("window", Entry::duration);
         let (Some(per), Some(calls), Some(window)) = (per, calls, window) else {
             section.finish();
             continue;
@@ -183,7 +180,7 @@ fn rates(value: &Entry<'_>) -> Result<Vec<Rate>, Complaint> {
 }
 
 fn bytes(value: &Entry<'_>) -> Result<usize, Complaint> {
-    let bytes = size_of(value)?;
+    let bytes = value.size()?;
     let fits = usize::try_from(bytes).ok().filter(|_| bytes <= MAX_MESSAGE);
     fits.ok_or_else(|| Complaint::new("is more than 1GiB, which no message may have"))
 }

@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use settings::{Complaint, Entry, Section};
 use vocabulary::Secret;
 
-use super::fault::Complaint;
 use super::raw::Surroundings;
-use super::tree::{Entry, Section};
 
 /// Where the gateway answers.
 #[derive(Clone, Debug)]
@@ -82,19 +81,23 @@ impl Listen {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Mode {
-    Auto,
-    Files,
-    Off,
+vocabulary::words! {
+    /// Where certificates come from.
+    enum Mode {
+        /// A local CA.
+        Auto = "auto",
+        /// The operator's own files.
+        Files = "files",
+        /// None.
+        Off = "off",
+    }
 }
 
 type Roots = Option<Vec<CertificateDer<'static>>>;
 
 fn tls(mut section: Section<'_>, addresses: &[Option<SocketAddr>], around: &Surroundings) -> (Option<Tls>, Roots) {
-    let modes = [("auto", Mode::Auto), ("files", Mode::Files), ("off", Mode::Off)];
     let mode = section.read("mode", |value| {
-        let mode = value.choice(&modes)?;
+        let mode = value.word(Mode::ALL, Mode::as_str)?;
         let exposed = addresses.iter().flatten().find(|address| !address.ip().is_loopback());
         match (mode, exposed) {
             (Mode::Off, Some(address)) => Err(Complaint::new(format!(

@@ -7,11 +7,9 @@ use screening::detect::{Detector, Pack};
 use screening::result::strip::{Class, Classes};
 use screening::result::validate::{Missing, Mode, Uncompilable, ValidationRules};
 use screening::result::{ResponseAction, Sanitisation, Spotlight};
+use settings::{Complaint, Entry, Section};
 
-use super::fault::Complaint;
 use super::raw::Surroundings;
-use super::tree::{Entry, Section};
-use super::units::{duration_of, size_of};
 
 /// What happens to what servers send, and to secrets in what is sent to them.
 #[derive(Clone, Debug)]
@@ -46,25 +44,35 @@ pub struct Response {
     pub cache_ttl: Duration,
 }
 
-/// What is asked for, before any rule is compiled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Nothing,
-    First,
-    Second,
+vocabulary::words! {
+    /// What secrets in a result are to lead to, before any rule is compiled.
+    enum Action {
+        /// Nothing: texts are marked, not judged.
+        Spotlight = "spotlight",
+        /// They are taken out.
+        Redact = "redact",
+        /// The result is withheld.
+        Block = "block",
+    }
+}
+
+vocabulary::words! {
+    /// What secrets in arguments are to lead to, before any rule is compiled.
+    enum Arguments {
+        /// Nothing.
+        Off = "off",
+        /// A record.
+        Warn = "warn",
+        /// The call is refused.
+        Block = "block",
+    }
 }
 
 impl Output {
     pub(super) fn check(root: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
         let validation = validation(root.section("output_validation"));
         let mut sanitisation = root.section("output_sanitisation");
-        let action = sanitisation.read("response_action", |value| {
-            value.choice(&[
-                ("spotlight", Wanted::Nothing),
-                ("redact", Wanted::First),
-                ("block", Wanted::Second),
-            ])
-        });
+        let action = sanitisation.read("response_action", |value| value.word(Action::ALL, Action::as_str));
         let rest = Rest::check(sanitisation);
         let detection = Detection::check(root.section("detection"), around, action);
         let response = Response::check(root.section("response"));
@@ -75,17 +83,17 @@ impl Output {
             sanitisation: Sanitisation {
                 spotlight: rest.spotlight,
                 action: match (action?, &detector) {
-                    (Wanted::Nothing, _) => ResponseAction::Spotlight,
-                    (Wanted::First, detector) => ResponseAction::Redact(detector.clone()?),
-                    (Wanted::Second, detector) => ResponseAction::Block(detector.clone()?),
+                    (Action::Spotlight, _) => ResponseAction::Spotlight,
+                    (Action::Redact, detector) => ResponseAction::Redact(detector.clone()?),
+                    (Action::Block, detector) => ResponseAction::Block(detector.clone()?),
                 },
                 strip: rest.strip,
                 max_redactions: rest.max_redactions,
             },
             arguments: match detection.arguments {
-                Wanted::Nothing => InArguments::Off,
-                Wanted::First => InArguments::Warn(detector?),
-                Wanted::Second => InArguments::Block(detector?),
+                Arguments::Off => InArguments::Off,
+                Arguments::Warn => InArguments::Warn(detector?),
+                Arguments::Block => InArguments::Block(detector?),
             },
             response: response?,
         })
@@ -93,16 +101,14 @@ impl Output {
 }
 
 fn validation(mut section: Section<'_>) -> Option<ValidationRules> {
-    let mode = section.read("mode", |value| {
-        value.choice(&[("off", Mode::Off), ("warn", Mode::Warn), ("strict", Mode::Strict)])
-    });
+    let mode = section.read("mode", |value| value.word(Mode::ALL, Mode::as_str));
     let max_bytes = section.read("max_bytes", bytes);
     let max_depth = section.read("max_depth", |value| value.number(1..=512));
     let missing = section.read("missing_structured_content", |value| {
-        value.choice(&[("allow", Missing::Allow), ("block", Missing::Block)])
+        value.word(Missing::ALL, Missing::as_str)
     });
     let uncompilable = section.read("uncompilable_schema", |value| {
-        value.choice(&[("allow", Uncompilable::Allow), ("block", Uncompilable::Block)])
+        value.word(Uncompilable::ALL, Uncompilable::as_str)
     });
     section.finish();
     Some(ValidationRules {
@@ -125,7 +131,9 @@ impl Rest {
     fn check(mut section: Section<'_>) -> Option<Self> {
         let spotlight = section.read("spotlight_untrusted", Entry::boolean);
         let strip = section.read("strip_control_chars", Entry::boolean);
-        let classes = section.read("strip_classes", |value| value.distinct(strip_class));
+        let classes = section.read("strip_classes", |value| {
+            value.distinct(|item| item.word(Class::ALL, Class::name))
+        });
         let max_redactions = section.read("max_redactions", |value| value.number(0..=1_000_000));
         section.finish();
         Some(Self {
@@ -145,23 +153,17 @@ impl Rest {
 }
 
 struct Detection {
-    arguments: Wanted,
+    arguments: Arguments,
     /// Compiled where somebody asks for it, and where the operator has packs of their own.
     detector: Option<Arc<Detector>>,
 }
 
 impl Detection {
-    fn check(mut section: Section<'_>, around: &Surroundings, action: Option<Wanted>) -> Option<Self> {
-        let arguments = section.read("arguments", |value| {
-            value.choice(&[
-                ("off", Wanted::Nothing),
-                ("warn", Wanted::First),
-                ("block", Wanted::Second),
-            ])
-        });
+    fn check(mut section: Section<'_>, around: &Surroundings, action: Option<Action>) -> Option<Self> {
+        let arguments = section.read("arguments", |value| value.word(Arguments::ALL, Arguments::as_str));
         let packs = section.read("packs", |value| packs(value, around));
         let (arguments, packs) = (arguments?, packs?);
-        let asked_for = [action?, arguments].iter().any(|wanted| *wanted != Wanted::Nothing);
+        let asked_for = action? != Action::Spotlight || arguments != Arguments::Off;
         let detector = if asked_for || !packs.is_empty() {
             let named: Vec<Pack<'_>> = packs.iter().map(|(name, text)| Pack { name, text }).collect();
             match Detector::with_packs(&named) {
@@ -185,9 +187,9 @@ impl Response {
     fn check(mut section: Section<'_>) -> Option<Self> {
         let limit = section.read("limit_bytes", |value| match value.is_integer() {
             true => value.number(0..=1 << 30),
-            false => size_of(value),
+            false => value.size(),
         });
-        let cache_ttl = section.read("cache_ttl", duration_of);
+        let cache_ttl = section.read("cache_ttl", Entry::duration);
         section.finish();
         Some(Self {
             limit_bytes: Some(usize::try_from(limit?).ok()?).filter(|limit| *limit > 0),
@@ -209,19 +211,10 @@ fn packs(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<(String, String
     Ok(found.into_iter().flatten().collect())
 }
 
-fn strip_class(entry: &Entry<'_>) -> Result<Class, Complaint> {
-    entry.choice(&[
-        ("ansi", Class::Ansi),
-        ("c0c1", Class::C0C1),
-        ("bidi", Class::Bidi),
-        ("zero_width", Class::ZeroWidth),
-    ])
-}
-
 fn bytes(entry: &Entry<'_>) -> Result<usize, Complaint> {
     let number = match entry.is_integer() {
         true => entry.number(1..=1 << 30)?,
-        false => size_of(entry)?,
+        false => entry.size()?,
     };
     usize::try_from(number).map_err(|_| Complaint::new("is too large"))
 }

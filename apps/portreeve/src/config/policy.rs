@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::policy::{Place, PolicyFile, Rules};
+use settings::{Complaint, Notes, Section};
 
-use super::fault::{Complaint, Notes};
 use super::raw::Surroundings;
-use super::tree::Section;
 
 /// The rules, as they were written and as they were read.
 #[derive(Clone, Debug)]

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sandbox::{FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits};
+use settings::{Complaint, Entry, Reference, Section, quoted};
 use vocabulary::{Digest, Secret, ServerId};
 
-use super::fault::{Complaint, quoted};
 use super::raw::Surroundings;
 use super::servers::secret;
-use super::tree::{Entry, Section};
-use super::units::size_of;
 use crate::package::{Locked, ServersLock, Unfit, verify};
 
 /// A server that is started here.
@@ -94,26 +92,13 @@ impl Process {
     pub(super) fn check(server: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
         let command = server.read("command", |value| command(value, around));
         let mut section = server.section("sandbox");
-        let fs = section.read("fs", |value| {
-            value.choice(&[
-                ("workspace_only", FsPolicy::WorkspaceOnly),
-                ("read_only", FsPolicy::ReadOnly),
-                ("none", FsPolicy::Unconfined),
-            ])
-        });
-        let net = section.read("net", |value| {
-            value.choice(&[
-                ("block_all", NetPolicy::BlockAll),
-                ("allowlist", NetPolicy::Allowlist),
-                ("none", NetPolicy::Unconfined),
-            ])
-        });
+        let fs = section.read("fs", |value| value.word(FsPolicy::ALL, FsPolicy::as_str));
+        let net = section.read("net", |value| value.word(NetPolicy::ALL, NetPolicy::as_str));
         let given = section.has("workspace");
         let workspace = section.read("workspace", |value| workspace(value, around));
-        let texts = |value: &Entry<'_>| value.list(|item| Ok(item.text()?.to_owned()));
         let read = section.read("read", |value| value.list(|item| Ok(around.resolve(item.text()?))));
-        let allow = section.read("allow", texts);
-        let private = section.read("private", texts);
+        let allow = section.read("allow", Entry::texts);
+        let private = section.read("private", Entry::texts);
         let env = environment(&mut section, around);
         let limits = limits(section.section("limits"));
         let process = Self {
@@ -251,7 +236,7 @@ const WORKSPACE: &str = "{workspace}";
 
 /// A program that is named by a path is found from the configuration's directory.
 fn command(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<String>, Complaint> {
-    let mut words = value.list(|item| Ok(item.text()?.to_owned()))?;
+    let mut words = value.texts()?;
     match words.first_mut() {
         None => return Err(Complaint::new("is empty").hint("name the program and its arguments")),
         Some(program) if program.contains('/') => *program = around.resolve(program).display().to_string(),
@@ -286,24 +271,21 @@ fn environment(section: &mut Section<'_>, around: &Surroundings) -> Environment 
     };
     let mut variables = Environment::default();
     for (name, value) in table.remaining() {
-        if let Some(plain) = value.text().ok().and_then(|text| text.strip_prefix("text:")) {
+        if let Ok(Some(Reference::Plain(plain))) = value.text().map(Reference::parse) {
             variables.plain.insert(name, plain.to_owned());
             continue;
         }
-        match secret(&value, around) {
-            Ok(secret) => drop(variables.secret.insert(name, secret)),
-            Err(complaint) => {
-                let hint = "write `env:NAME`, `file:PATH`, or `text:VALUE` for what is no secret";
-                value.fault::<()>(complaint.hint(hint));
-            }
-        }
+        let secret = secret(&value, around).map_err(|complaint| complaint.hint(Reference::HINT));
+        variables
+            .secret
+            .extend(value.accept(secret).map(|secret| (name, secret)));
     }
     variables
 }
 
 fn limits(mut section: Section<'_>) -> ResourceLimits {
     let usual = ResourceLimits::default();
-    let memory = section.read("memory", size_of).unwrap_or(usual.memory);
+    let memory = section.read("memory", Entry::size).unwrap_or(usual.memory);
     let processes = section.read("processes", |value| value.number(1..=65_536));
     let cpu_seconds = section
         .has("cpu_seconds")

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::fault::{Complaint, Faults};
+use settings::{Complaint, Fault, Faults, Unreadable};
+
+use super::FORMAT;
 
 /// A configuration as somebody wrote it, with the surroundings its references point into.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl RawConfig {
     /// # Errors
     /// When the file cannot be read or is no UTF-8 text.
     pub fn read(file: &Path) -> Result<Self, Faults> {
-        let fault = |message: String| Faults::of_file(file, message, None);
+        let fault = |message: String| FORMAT.refuse(Fault::of_file(file, message, None));
         let absolute = std::path::absolute(file).map_err(|error| fault(format!("cannot be found: {error}")))?;
         let text = read_text(&absolute).map_err(|error| fault(error.to_string()))?;
         let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
@@ -62,11 +63,8 @@ pub fn find_file(given: Option<&Path>) -> Result<PathBuf, Faults> {
     }
     let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
     let hint = format!("looked for {}; name one with --config", looked.join(" and "));
-    Err(Faults::of_file(
-        Path::new("portreeve.toml"),
-        "no configuration found".to_owned(),
-        Some(hint),
-    ))
+    let fault = Fault::of_file(Path::new("portreeve.toml"), "no configuration found", Some(&hint));
+    Err(FORMAT.refuse(fault))
 }
 
 /// A variable of the environment; empty counts as not set.
@@ -226,26 +224,8 @@ impl Surroundings {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Unreadable {
-    #[error("cannot be read: {0}")]
-    File(std::io::Error),
-    #[error("is larger than 16 MiB")]
-    TooLarge,
-    #[error("is not UTF-8 text")]
-    NotText,
-}
-
 fn read_text(path: &Path) -> Result<String, Unreadable> {
-    let file = std::fs::File::open(path).map_err(Unreadable::File)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(Unreadable::File)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(Unreadable::TooLarge);
-    }
-    String::from_utf8(bytes).map_err(|_| Unreadable::NotText)
+    settings::read(std::fs::File::open(path), MAX_FILE).and_then(settings::text)
 }
 
 /// Whether a path stands for something; one that may not be looked at does, and fails when it is read.

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use http::{HeaderName, HeaderValue, Uri};
 use rustls_pki_types::CertificateDer;
+use settings::{Complaint, Entry, Reference, Section, nearest, not_yet, quoted};
 use vocabulary::{Risk, Secret, ServerId, ToolName, Trust};
 
-use super::fault::{Complaint, nearest, quoted};
 use super::listen::{bare_host, certificates};
 use super::process::{Process, warn_of_sharing};
 use super::raw::Surroundings;
 use super::state::State;
-use super::tree::{Entry, Section, not_yet};
 use crate::package::{LOCK_FILE, ServersLock};
 
 /// A server behind the gateway.
@@ -69,9 +68,7 @@ pub struct Web {
 impl Web {
     fn check(section: &mut Section<'_>, around: &Surroundings) -> Option<Self> {
         let url = section.require("url", |value| web_url(value.text()?));
-        let transport = section.read("transport", |value| {
-            value.choice(&[("http", Transport::Http), ("sse", Transport::Sse)])
-        });
+        let transport = section.read("transport", |value| value.word(Transport::ALL, Transport::as_str));
         let ca = section
             .read("ca", |value| certificates(value, around))
             .unwrap_or_default();
@@ -83,33 +80,36 @@ impl Web {
     }
 }
 
-/// Which era of the protocol a server speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Era {
-    /// Found by asking.
-    Auto,
-    /// With sessions.
-    Legacy,
-    /// Stateless.
-    Modern,
+vocabulary::words! {
+    /// Which era of the protocol a server speaks.
+    pub enum Era {
+        /// Found by asking.
+        Auto = "auto",
+        /// With sessions.
+        Legacy = "legacy",
+        /// Stateless.
+        Modern = "modern",
+    }
 }
 
-/// How messages travel to a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// Streamable HTTP.
-    Http,
-    /// HTTP+SSE of 2024-11-05.
-    Sse,
+vocabulary::words! {
+    /// How messages travel to a server.
+    pub enum Transport {
+        /// Streamable HTTP.
+        Http = "http",
+        /// HTTP+SSE of 2024-11-05.
+        Sse = "sse",
+    }
 }
 
-/// What the callers of a server share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Isolation {
-    /// Nothing.
-    PerPrincipal,
-    /// Its session; for servers without per-user state.
-    Shared,
+vocabulary::words! {
+    /// What the callers of a server share.
+    pub enum Isolation {
+        /// Nothing.
+        PerPrincipal = "per_principal",
+        /// Its session; for servers without per-user state.
+        Shared = "shared",
+    }
 }
 
 /// What a server is shown.
@@ -154,13 +154,14 @@ pub struct ToolRule {
     pub unknown_fields: UnknownFields,
 }
 
-/// What happens to arguments that a schema does not name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UnknownFields {
-    /// The call is refused.
-    Reject,
-    /// They pass.
-    Allow,
+vocabulary::words! {
+    /// What happens to arguments that a schema does not name.
+    pub enum UnknownFields {
+        /// The call is refused.
+        Reject = "reject",
+        /// They pass.
+        Allow = "allow",
+    }
 }
 
 pub(super) fn check(
@@ -210,19 +211,10 @@ fn lock(root: &Section<'_>, around: &Surroundings) -> ServersLock {
 impl Server {
     fn check(mut section: Section<'_>, place: Option<Place<'_>>, around: &Surroundings) -> Option<Self> {
         let mut reach = Reach::check(&mut section, around);
-        let era = section.read("era", |value| {
-            value.choice(&[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)])
-        });
+        let era = section.read("era", |value| value.word(Era::ALL, Era::as_str));
         let extension_methods = section.read("extension_methods", |value| value.distinct(extension_method));
-        let isolation = section.read("isolation", |value| {
-            value.choice(&[
-                ("per_principal", Isolation::PerPrincipal),
-                ("shared", Isolation::Shared),
-            ])
-        });
-        let trust = section.read("trust", |value| {
-            value.choice(&Trust::ALL.map(|trust| (trust.as_str(), trust)))
-        });
+        let isolation = section.read("isolation", |value| value.word(Isolation::ALL, Isolation::as_str));
+        let trust = section.read("trust", |value| value.word(Trust::ALL, Trust::as_str));
         let credential = section
             .entry("credential")
             .and_then(|entry| Credential::check(entry, around));
@@ -291,11 +283,9 @@ fn tools(server: &mut Section<'_>) -> BTreeMap<ToolName, ToolRule> {
         let name = ToolName::parse(&name)
             .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
             .ok();
-        let risk = section.read("risk", |value| {
-            value.choice(&Risk::ALL.map(|risk| (risk.as_str(), risk)))
-        });
+        let risk = section.read("risk", |value| value.word(Risk::ALL, Risk::as_str));
         let unknown_fields = section.read("unknown_fields", |value| {
-            value.choice(&[("reject", UnknownFields::Reject), ("allow", UnknownFields::Allow)])
+            value.word(UnknownFields::ALL, UnknownFields::as_str)
         });
         section.finish();
         if let (Some(name), Some(unknown_fields)) = (name, unknown_fields) {
@@ -308,12 +298,12 @@ fn tools(server: &mut Section<'_>) -> BTreeMap<ToolName, ToolRule> {
 impl Credential {
     fn check(entry: Entry<'_>, around: &Surroundings) -> Option<Self> {
         if !entry.is_table() {
-            return match entry.text() {
-                Ok("none") => Some(Self::None),
+            return entry.accept(match entry.text() {
+                Ok("none") => Ok(Self::None),
                 // What stands here may be the secret itself, so it is not repeated.
-                Ok(_) => entry.fault(literal()),
-                Err(complaint) => entry.fault(complaint),
-            };
+                Ok(_) => Err(literal()),
+                Err(complaint) => Err(complaint),
+            });
         }
         let mut section = entry.into_section()?;
         let later = ["exchange", "vault", "oauth"].iter().any(|kind| section.has(kind));
@@ -342,25 +332,23 @@ fn literal() -> Complaint {
 
 /// Follows a reference to a secret; what it names must be fit for a header.
 pub(super) fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
-    let secret = match value.text()?.split_once(':') {
-        Some(("env", name)) => match around.variable(name) {
-            Some(text) => Secret::new(text),
-            None => {
-                return Err(Complaint::new(format!(
-                    "environment variable {} is not set",
-                    quoted(name)
-                )));
-            }
-        },
-        Some(("file", path)) => {
+    let text = value.text()?;
+    let secret = match Reference::parse(text) {
+        Some(Reference::Variable(name)) => {
+            let unset = || Complaint::new(format!("environment variable {} is not set", quoted(name)));
+            Secret::new(around.variable(name).ok_or_else(unset)?)
+        }
+        Some(Reference::File(path)) => {
             let path = around.resolve(path);
             if Surroundings::is_open_to_all(&path) {
                 value.warn(Complaint::new("everybody on this machine can read the file").hint("chmod o-rwx"));
             }
             Secret::new(around.text(&path)?.trim_end_matches(['\n', '\r']).to_owned())
         }
-        Some(("vault", _)) => return Err(not_yet("Vault").hint("write `env:NAME` or `file:PATH`")),
-        Some(_) | None => return Err(literal()),
+        None if text.starts_with("vault:") => {
+            return Err(not_yet("Vault").hint("write `env:NAME` or `file:PATH`"));
+        }
+        Some(Reference::Plain(_)) | None => return Err(literal()),
     };
     if secret.expose().is_empty() {
         return Err(Complaint::new("the secret it names is empty"));

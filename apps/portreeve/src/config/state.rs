@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::fault::{Complaint, quoted};
+use settings::{Complaint, Section, not_yet, quoted};
+
 use super::raw::Surroundings;
-use super::tree::{Section, not_yet};
 
 /// Where the gateway keeps what must outlive it.
 #[derive(Clone, PartialEq, Eq, Debug)]

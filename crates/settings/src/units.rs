@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use super::fault::Complaint;
-use super::tree::Entry;
-
 /// Reads a length of time: a whole number and one of `s`, `m`, `h`, `d`; never zero.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
@@ -37,21 +34,6 @@ pub fn size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-pub(super) fn duration_of(entry: &Entry<'_>) -> Result<Duration, Complaint> {
-    let wrong = || Complaint::new("is not a length of time").hint("write `90s`, `15m`, `1h` or `7d`");
-    duration(entry.text()?).ok_or_else(wrong)
-}
-
-pub(super) fn size_of(entry: &Entry<'_>) -> Result<u64, Complaint> {
-    let wrong = || Complaint::new("is not a size").hint("write `512KiB`, `10MiB` or a number of bytes");
-    if entry.is_integer() {
-        return entry.number(1..=MAX_BYTES);
-    }
-    size(entry.text()?)
-        .filter(|bytes| (1..=MAX_BYTES).contains(bytes))
-        .ok_or_else(wrong)
-}
-
 fn split(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
@@ -61,7 +43,7 @@ fn split(text: &str) -> Option<(u64, &str)> {
 /// A hundred years: longer is a slip of the pen, and leaves room for adding times.
 const MAX_SECONDS: u64 = 100 * 366 * 86_400;
 /// 1 EiB: leaves room for adding sizes.
-const MAX_BYTES: u64 = 1 << 60;
+pub(crate) const MAX_BYTES: u64 = 1 << 60;
 
 #[cfg(test)]
 mod tests {
