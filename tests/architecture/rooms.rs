@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::sources::shipped;
 use crate::support::environment::repository;
 
 /// Heavy dependencies and the one room that may import each. `rmcp` re-encodes what it reads, so it has none: only the
@@ -20,6 +21,15 @@ const HEAVY: [(&str, &str); 12] = [
     ("mimalloc", "portreeve"),
     ("clap", "portreeve"),
     ("rmcp", "tests/fixture"),
+];
+
+/// Who may name the TOML library beside `settings`: packs of rules, and files that programs write for programs. What people
+/// write as configuration goes through `settings`.
+const TOML: [&str; 4] = [
+    "crates/screening/src/detect/pack.rs",
+    "crates/harness/src/lock.rs",
+    "apps/portreeve/src/package/lock.rs",
+    "apps/portreeve/src/config/edit.rs",
 ];
 
 /// Room → the rooms it may know. `None` is everybody.
@@ -51,6 +61,36 @@ fn a_heavy_dependency_is_imported_by_one_room() {
         }
     }
     assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn configuration_becomes_a_typed_value_in_settings_alone() {
+    let named = |path: &Path| path.strip_prefix(repository()).unwrap().display().to_string();
+    let all: Vec<(String, String)> = shipped().into_iter().map(|(path, text)| (named(&path), text)).collect();
+    let readers = all
+        .iter()
+        .filter(|(path, text)| !path.starts_with("crates/settings/src/") && names_toml(text));
+    let mut found: Vec<&str> = readers.map(|(path, _)| path.as_str()).collect();
+    let mut expected = TOML.to_vec();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_library_is_named_by_its_path_and_not_by_a_file_that_ends_like_it() {
+    for text in ["let a: toml::Table = b;", "use toml::de::DeTable;", "toml_edit::Item"] {
+        assert!(names_toml(text), "{text}");
+    }
+    for text in ["portreeve.toml::x", "// toml::Table", "harness.toml", "\"toml\""] {
+        assert!(!names_toml(text), "{text}");
+    }
+}
+
+fn names_toml(text: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut words = code.flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || "_:.".contains(c))));
+    words.any(|word| word.starts_with("toml::") || word.starts_with("toml_edit::"))
 }
 
 #[test]

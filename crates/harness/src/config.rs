@@ -2,28 +2,24 @@
 //! runs; a file that changes later changes nothing.
 
 mod agent;
-mod fault;
 mod files;
 mod keys;
 mod pipeline;
 mod sharing;
-mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
+use settings::{Complaint, Section};
 use vocabulary::Digest;
 
 pub use agent::{Agent, AgentLimits, AgentName, Hooks, OutputRule, Reference, Retry, Source, WallRule};
-pub use fault::{Fault, Faults};
-pub use files::{Document, Unreadable, read_document};
-pub use keys::{KEYS, Key};
+pub use files::{Document, read_document};
+pub use keys::FORMAT;
 pub use pipeline::{Condition, Pipeline, Stage};
+pub use settings::{Fault, Faults, Unreadable};
 
-use fault::{Complaint, Notes};
 use files::Files;
-use tree::Section;
 
 /// The file's name in the harness directory.
 pub const FILE: &str = "harness.toml";
@@ -52,7 +48,7 @@ impl Harness {
     /// Everything that is wrong with it.
     pub fn load(directory: &Path) -> Result<Self, Faults> {
         let file = directory.join(FILE);
-        let whole = |message: String, hint| Faults(vec![Fault::of_file(&file, message, hint)]);
+        let whole = |message: String, hint| FORMAT.refuse(Fault::of_file(&file, message, hint));
         let root = directory
             .canonicalize()
             .map_err(|error| whole(format!("the directory cannot be found: {error}"), None))?;
@@ -61,18 +57,11 @@ impl Harness {
             whole(error.to_string(), Some(hint))
         })?;
         let config_hash = Digest::of(&bytes);
-        let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8 text".to_owned(), None))?;
+        let text = settings::text(bytes).map_err(|error| whole(error.to_string(), None))?;
         let files = Files::below(root.clone());
         files.note(root.join(FILE), config_hash);
-        let notes = Notes::on(&file, &text);
-        let (table, syntax) = DeTable::parse_recoverable(&text);
-        for error in syntax {
-            // The error's own display quotes the line, which may hold a secret.
-            let at = error.span().map_or(0, |span| span.start);
-            notes.fault(at, "", Complaint::new(format!("not TOML: {}", error.message())));
-        }
-        let (agents, pipelines) = sections(Section::root(table.into_inner(), &notes), &files);
-        let warnings = notes.finish()?;
+        let (declared, warnings) = FORMAT.read(&file, &text, |table| Some(sections(table, &files)))?;
+        let (agents, pipelines) = declared;
         let harness = Self {
             root,
             agents,
@@ -83,10 +72,8 @@ impl Harness {
         };
         let mut faults = harness.within_reach(&file);
         faults.extend(sharing::faults(&harness, &file));
-        match faults.is_empty() {
-            true => Ok(harness),
-            false => Err(Faults(faults)),
-        }
+        FORMAT.accept_without(faults)?;
+        Ok(harness)
     }
 
     /// Files of the harness that lie where a runtime may write.

@@ -81,15 +81,16 @@ pub struct Contract {
     secrets: Secrets,
 }
 
-/// What is done about secrets in an output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Secrets {
-    /// Nobody looks.
-    Off,
-    /// They are told in the record.
-    Record,
-    /// An output with one is refused.
-    Refuse,
+vocabulary::words! {
+    /// What is done about secrets in an output.
+    pub enum Secrets {
+        /// Nobody looks.
+        Off = "off",
+        /// They are told in the record.
+        Record = "record",
+        /// An output with one is refused.
+        Refuse = "refuse",
+    }
 }
 
 /// Why a schema is of no use to a harness.

@@ -30,7 +30,7 @@ pub use arena::RunDirectory;
 pub use attempt::StartFailure;
 pub use check::{Advice, Dialect, Request, check};
 pub use config::{
-    Agent, AgentLimits, AgentName, Condition, Document, FILE, Fault, Faults, Harness, Hooks, KEYS, Key, OutputRule,
+    Agent, AgentLimits, AgentName, Condition, Document, FILE, FORMAT, Fault, Faults, Harness, Hooks, OutputRule,
     Pipeline, Reference, Retry, Source, Stage, Unreadable, WallRule, read_document,
 };
 pub use contract::{Contract, ContractFault, Findings, Guard, MOST_VIOLATIONS, Refusal, Secrets, Validated};

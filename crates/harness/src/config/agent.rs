@@ -8,11 +8,10 @@ use std::time::Duration;
 use ledger::AttemptClass;
 use sandbox::{FsPolicy, NetPolicy};
 use screening::result::strip::{Class, Classes};
+use settings::{Complaint, Entry, Section, quoted};
 use vocabulary::{Digest, ServerId};
 
-use super::fault::{Complaint, quoted};
 use super::files::{Document, Files};
-use super::tree::{Entry, Section};
 use crate::contract::{Contract, Secrets};
 
 /// An agent's name: a file name, a subject of tokens and a word in records.
@@ -100,6 +99,16 @@ pub enum Source {
     File(String),
     /// What the runtime prints.
     Stdout,
+}
+
+vocabulary::words! {
+    /// Where output is taken from, without the file's name.
+    enum From {
+        /// A file.
+        File = "file",
+        /// What the runtime prints.
+        Stdout = "stdout",
+    }
 }
 
 /// What happens after an attempt that failed.
@@ -194,7 +203,7 @@ impl Agent {
 
 /// A program that is named by a path is found from the harness directory.
 fn command(value: &Entry<'_>, files: &Files) -> Result<(Vec<String>, Digest), Complaint> {
-    let mut words = value.list(|item| Ok(item.text()?.to_owned()))?;
+    let mut words = value.texts()?;
     let mut written = Vec::new();
     for word in &words {
         written.extend_from_slice(&(word.len() as u64).to_be_bytes());
@@ -224,10 +233,7 @@ fn environment(mut section: Section<'_>, files: &Files) -> BTreeMap<String, Refe
     let mut variables = BTreeMap::new();
     for (name, entry) in section.remaining() {
         let reference = entry.text().and_then(|text| reference(&name, text, files));
-        match reference {
-            Ok(reference) => drop(variables.insert(name, reference)),
-            Err(complaint) => entry.fault(complaint),
-        }
+        variables.extend(entry.accept(reference).map(|reference| (name, reference)));
     }
     variables
 }
@@ -236,41 +242,31 @@ fn reference(name: &str, text: &str, files: &Files) -> Result<Reference, Complai
     if name.starts_with("HARNESS_") || name.starts_with("PORTREEVE_") {
         return Err(Complaint::new("is a name of the harness's own").hint("choose another name"));
     }
-    match text.split_once(':') {
-        Some(("env", variable)) if !variable.is_empty() => Ok(Reference::Variable(variable.to_owned())),
-        Some(("file", path)) if !path.is_empty() => Ok(Reference::File(files.root().join(path))),
-        Some(("text", plain)) => Ok(Reference::Plain(plain.to_owned())),
+    match settings::Reference::parse(text) {
+        Some(settings::Reference::Variable(variable)) => Ok(Reference::Variable(variable.to_owned())),
+        Some(settings::Reference::File(path)) => Ok(Reference::File(files.root().join(path))),
+        Some(settings::Reference::Plain(plain)) => Ok(Reference::Plain(plain.to_owned())),
         // What stands here may be a secret, so it is not repeated.
-        Some(_) | None => Err(Complaint::new("is not a reference")
-            .hint("write `env:NAME`, `file:PATH`, or `text:VALUE` for what is no secret")),
+        None => Err(Complaint::new("is not a reference").hint(settings::Reference::HINT)),
     }
 }
 
 impl OutputRule {
     fn check(mut section: Section<'_>, files: &Files) -> Option<Self> {
-        let stdout = section.read("from", |value| value.choice(&[("file", false), ("stdout", true)]));
+        let from = section.read("from", |value| value.word(From::ALL, From::as_str));
         let named = section.has("file");
         let file = section.read("file", file_name);
-        if stdout == Some(true) && named {
+        if from == Some(From::Stdout) && named {
             section
                 .fault_here(Complaint::new("`file` is of no use with `from = \"stdout\"`").hint("remove one of them"));
         }
         let max_bytes = section.read("max_bytes", |value| value.number(1..=1 << 30));
         let max_depth = section.read("max_depth", |value| value.number(1..=512));
         let rejected = section.read("reject_text", |value| {
-            let words = Class::ALL.map(|class| (class.as_str(), class));
-            Ok(value
-                .distinct(|item| item.choice(&words))?
-                .into_iter()
-                .collect::<Classes>())
+            let classes = value.distinct(|item| item.word(&Class::ALL, Class::as_str))?;
+            Ok(classes.into_iter().collect::<Classes>())
         });
-        let secrets = section.read("secrets", |value| {
-            value.choice(&[
-                ("off", Secrets::Off),
-                ("record", Secrets::Record),
-                ("refuse", Secrets::Refuse),
-            ])
-        });
+        let secrets = section.read("secrets", |value| value.word(Secrets::ALL, Secrets::as_str));
         let schema = section.require("schema", |value| files.document(value.text()?));
         let contract = schema.as_ref().and_then(|schema| {
             let rules = (usize::try_from(max_bytes?).ok()?, usize::try_from(max_depth?).ok()?);
@@ -284,9 +280,9 @@ impl OutputRule {
         });
         section.finish();
         Some(Self {
-            from: match stdout? {
-                true => Source::Stdout,
-                false => Source::File(file?),
+            from: match from? {
+                From::Stdout => Source::Stdout,
+                From::File => Source::File(file?),
             },
             schema: schema?,
             contract: contract?,
@@ -316,14 +312,12 @@ impl Retry {
         let max_items = feedback.read("max_items", |value| value.number(1..=50));
         feedback.finish();
         let on = section.read("retry_on", |value| {
-            value.distinct(|item| {
-                let words: Vec<(&str, AttemptClass)> = AttemptClass::ALL
-                    .iter()
-                    .filter(|class| !matches!(class, AttemptClass::Ok | AttemptClass::Integrity))
-                    .map(|class| (class.as_str(), *class))
-                    .collect();
-                item.choice(&words)
-            })
+            let failures: Vec<AttemptClass> = AttemptClass::ALL
+                .iter()
+                .filter(|class| !matches!(class, AttemptClass::Ok | AttemptClass::Integrity))
+                .copied()
+                .collect();
+            value.distinct(|item| item.word(&failures, AttemptClass::as_str))
         });
         section.finish();
         Some(Self {
@@ -361,25 +355,12 @@ impl AgentLimits {
 
 impl WallRule {
     fn check(mut section: Section<'_>, files: &Files) -> Option<Self> {
-        let fs = section.read("fs", |value| {
-            value.choice(&[
-                ("workspace_only", FsPolicy::WorkspaceOnly),
-                ("read_only", FsPolicy::ReadOnly),
-                ("none", FsPolicy::Unconfined),
-            ])
-        });
-        let net = section.read("net", |value| {
-            value.choice(&[
-                ("block_all", NetPolicy::BlockAll),
-                ("allowlist", NetPolicy::Allowlist),
-                ("none", NetPolicy::Unconfined),
-            ])
-        });
-        let texts = |value: &Entry<'_>| value.list(|item| Ok(item.text()?.to_owned()));
+        let fs = section.read("fs", |value| value.word(FsPolicy::ALL, FsPolicy::as_str));
+        let net = section.read("net", |value| value.word(NetPolicy::ALL, NetPolicy::as_str));
         let workspace = section.read("workspace", |value| Ok(value.text()?.to_owned()));
-        let read = section.read("read", texts);
-        let allow = section.read("allow", texts);
-        let private = section.read("private", texts);
+        let read = section.read("read", Entry::texts);
+        let allow = section.read("allow", Entry::texts);
+        let private = section.read("private", Entry::texts);
         let (fs, net, read, allow, private) = (fs?, net?, read?, allow?, private?);
         look_twice(&section, fs, net, &allow);
         if let (FsPolicy::WorkspaceOnly, Some(written)) = (fs, &workspace) {
@@ -457,7 +438,7 @@ impl Hooks {
 
 /// A hook is a file of the harness directory, with arguments.
 fn hook(value: &Entry<'_>, files: &Files) -> Result<Vec<String>, Complaint> {
-    let mut words = value.list(|item| Ok(item.text()?.to_owned()))?;
+    let mut words = value.texts()?;
     let Some(program) = words.first_mut() else {
         return Err(Complaint::new("is empty").hint("name the hook's file and its arguments"));
     };

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use settings::{Complaint, Unreadable, quoted};
 use vocabulary::Digest;
 
-use super::fault::{Complaint, quoted};
 use crate::regular::{self, Links};
 
 /// A file that was read before anything ran: these bytes are used, whatever becomes of the file.
@@ -115,24 +115,12 @@ fn outside(name: &str) -> Complaint {
         .hint("write a relative path without `..`")
 }
 
-/// Why a file was not read.
-#[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
-    /// It cannot be opened, or is no regular file.
-    #[error("cannot be read: {0}")]
-    File(std::io::Error),
-    /// It has more bytes than a file of a harness may have.
-    #[error("is larger than 4 MiB")]
-    TooLarge,
-}
-
 /// Reads a file of a harness: a regular one, at most 4 MiB.
 ///
 /// # Errors
 /// Why there is nothing to go by.
 pub fn read_document(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let bytes = regular::read(path, Links::Follow, MAX_FILE).map_err(Unreadable::File)?;
-    bytes.ok_or(Unreadable::TooLarge)
+    settings::read(regular::open(path, Links::Follow), MAX_FILE)
 }
 
 const MAX_FILE: u64 = 4 << 20;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use settings::{Complaint, Entry, Section, quoted};
+
 use super::agent::{Agent, AgentName};
-use super::fault::{Complaint, quoted};
-use super::tree::{Entry, Section};
 
 /// A declared pipeline. Every agent runs at most once; needs and conditions look back only.
 #[derive(Clone, PartialEq, Eq, Debug)]

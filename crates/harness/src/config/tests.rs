@@ -35,7 +35,7 @@ fn faults(home: &Path) -> Vec<String> {
     Harness::load(home)
         .map(drop)
         .err()
-        .map(|faults| faults.0.iter().map(told).collect())
+        .map(|faults| faults.as_slice().iter().map(told).collect())
         .unwrap_or_default()
 }
 
@@ -71,9 +71,7 @@ fn defaults_are_those_of_the_table() {
         (FsPolicy::WorkspaceOnly, NetPolicy::BlockAll)
     );
     assert_eq!(harness.watched.len(), 3);
-    for key in KEYS {
-        assert!(!key.reason.is_empty(), "{}", key.pattern);
-    }
+    assert_eq!(FORMAT.flaws(), Vec::<String>::new());
 }
 
 // R239, R240
@@ -189,7 +187,7 @@ fn secrets_are_references_and_never_repeated() {
     );
     let home = home(&text);
     let faults = Harness::load(home.path()).map(drop).unwrap_err();
-    assert_eq!(faults.0.len(), 2);
+    assert_eq!(faults.as_slice().len(), 2);
     assert!(!faults.to_string().contains("hunter2"));
 }
 
@@ -299,9 +297,9 @@ fn hooks_are_files_of_the_harness() {
 #[test]
 fn the_page_names_every_key_and_says_what_a_schema_is_not() {
     let page = include_str!("../../../../docs/harness.md");
-    for key in KEYS {
-        let name = key.pattern.rsplit('.').next().unwrap_or_default();
-        assert!(page.contains(name), "{}", key.pattern);
+    for key in FORMAT.keys {
+        let name = key.path.rsplit('.').next().unwrap_or_default();
+        assert!(page.contains(name), "{}", key.path);
     }
     assert!(page.contains("A schema is one layer, not the only one."));
     assert!(page.contains("It does not stop a well-formed lie"));
