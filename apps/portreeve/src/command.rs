@@ -9,9 +9,7 @@ mod doctor;
 mod harness;
 mod offline;
 mod output;
-mod pinned;
 mod policy;
-mod reach;
 mod serve;
 mod server;
 mod token;
@@ -23,6 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Config, find_file};
+use crate::reach;
 
 /// A security gateway for MCP: nothing crosses it unidentified, undeclared, unchecked or unrecorded.
 #[derive(Parser)]

@@ -4,4 +4,5 @@ pub mod command;
 pub mod config;
 pub mod demo;
 mod package;
+mod reach;
 pub mod wire_up;

@@ -15,8 +15,8 @@ use store::{LockError, StateLock};
 use vocabulary::Secret;
 
 use super::offline;
-use super::reach::{Reach, read, whereabouts};
 use crate::config::{Config, variable};
+use crate::reach::{Reach, read, whereabouts};
 use crate::wire_up::{Whereabouts, admin_token_file};
 
 /// A way to the state of a gateway.

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use gateway::edge::tls::local_ca;
 use vocabulary::ServerId;
 
-use super::super::reach::{self, Reach};
 use crate::config::{Config, Tls, find_file, variable};
+use crate::reach::{self, Reach};
 use crate::wire_up::Whereabouts;
 
 /// Where requests go.

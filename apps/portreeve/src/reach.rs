@@ -1,6 +1,8 @@
 //! How a command on the gateway's machine reaches one of its listeners: at which address, under which name,
 //! trusting which certificate.
 
+mod pinned;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -9,23 +11,22 @@ use anyhow::Context as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::pinned;
 use crate::config::{Listen, Tls};
 use crate::wire_up::Whereabouts;
 
 /// A listener of the gateway that runs here.
-pub(super) struct Reach {
+pub(crate) struct Reach {
     /// An HTTP client that trusts this listener and no other.
-    pub(super) builder: reqwest::ClientBuilder,
+    pub(crate) builder: reqwest::ClientBuilder,
     /// Where it listens.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Scheme, host and port of its URLs.
-    pub(super) origin: String,
+    pub(crate) origin: String,
 }
 
 impl Reach {
     /// The way to the listener at `url`; `ca` is the local CA where the gateway has one.
-    pub(super) fn local(listen: &Listen, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn local(listen: &Listen, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
         let url: http::Uri = url.parse().context("gateway.json names no address")?;
         let address = reachable(&url).context("gateway.json names no address")?;
         // The gateway answers to its allowed hosts alone; the address is where it listens.
@@ -48,7 +49,7 @@ impl Reach {
 }
 
 /// What every client of ours has in common: no proxy, no redirect, a gateway that is there answers soon.
-pub(super) fn client() -> reqwest::ClientBuilder {
+pub(crate) fn client() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -56,18 +57,18 @@ pub(super) fn client() -> reqwest::ClientBuilder {
 }
 
 /// Where the gateway on this state directory answers, if one has said so.
-pub(super) fn whereabouts(state: &Path) -> Option<Whereabouts> {
+pub(crate) fn whereabouts(state: &Path) -> Option<Whereabouts> {
     let text = std::fs::read_to_string(state.join("gateway.json")).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// The text of a small file.
-pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
 /// The certificates of a PEM file.
-pub(super) fn authorities(path: &Path) -> anyhow::Result<Vec<reqwest::Certificate>> {
+pub(crate) fn authorities(path: &Path) -> anyhow::Result<Vec<reqwest::Certificate>> {
     let text = read(path)?;
     let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
