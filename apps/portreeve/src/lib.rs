@@ -1,5 +1,6 @@
 //! The composition root: reads configuration, plugs the rooms together, and offers the commands.
 
+mod bridge;
 pub mod command;
 pub mod config;
 pub mod demo;

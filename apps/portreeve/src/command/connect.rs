@@ -1,32 +1,12 @@
-//! `connect`: a front on standard input and output for MCP clients that only spawn commands. It carries
-//! messages and judges none: every check is the gateway's, reached over Streamable HTTP like by any client.
-
-mod answer;
-mod credential;
-mod desk;
-mod events;
-mod exchange;
-mod flights;
-mod lines;
-mod listen;
-mod marks;
-mod message;
-mod place;
-mod relay;
-mod session;
+//! `connect`: a front on standard input and output for MCP clients that only spawn commands.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vocabulary::ServerId;
 
-use self::credential::Credential;
-use self::desk::Desk;
-use self::exchange::Exchange;
-use self::lines::{Printer, read_stdin};
-use self::place::Place;
-use self::relay::Relay;
 use super::{output, serve};
+use crate::bridge::{self, Credential};
 
 #[derive(clap::Args)]
 pub(super) struct Connect {
@@ -48,12 +28,7 @@ impl Connect {
                 return Ok(ExitCode::from(2));
             }
         };
-        let place = Place::find(config, self.server.as_ref())?;
-        let lines = read_stdin(place.longest_line())?;
-        let printer = Printer::start()?;
-        let relay = Relay::new(Exchange::new(place, credential), printer.out());
-        Desk::new(relay).serve(lines).await;
-        printer.finish().await;
+        bridge::run(credential, config, self.server.as_ref()).await?;
         Ok(ExitCode::SUCCESS)
     }
 }

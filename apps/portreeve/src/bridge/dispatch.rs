@@ -9,10 +9,10 @@ use mcp::{Method, RequestId};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::flights::{Flight, Flights, Means};
-use super::lines::Line;
+use super::forward::{Asked, Purpose, Relay};
+use super::in_flight::{Flight, Flights, Means};
 use super::message::{self, Era, Kind, Message, Mirrored, NO_ANSWER, NOT_A_MESSAGE};
-use super::relay::{Asked, Purpose, Relay};
+use super::stdio::Line;
 use crate::wire_up::stop_signal;
 
 /// Where the client's messages come in.

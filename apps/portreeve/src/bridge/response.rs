@@ -10,7 +10,7 @@ use mcp::span::DEEPEST;
 use reqwest::Response;
 
 use super::events::EventReader;
-use super::exchange::Trouble;
+use super::gateway_client::Trouble;
 
 /// The messages of one HTTP answer, in order.
 pub(super) struct Messages {

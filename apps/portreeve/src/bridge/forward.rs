@@ -12,13 +12,13 @@ use mcp::server::{self, ServerMessage};
 use mcp::span::DEEPEST;
 use reqwest::Response;
 
-use super::answer::{Messages, Refused, Resume};
-use super::exchange::{Exchange, Trouble, broken};
-use super::lines::Out;
-use super::listen;
-use super::marks::KnownMarks;
+use super::gateway_client::{Exchange, Trouble, broken};
 use super::message::{self, Mirrored, NO_ANSWER};
+use super::response::{Messages, Refused, Resume};
 use super::session::{Generation, Session};
+use super::standalone_stream;
+use super::stdio::Out;
+use super::tool_headers::KnownMarks;
 
 /// Everything a message needs on its way.
 pub(super) struct Relay {
@@ -90,7 +90,7 @@ impl Relay {
         self.session.ready(initialized.clone());
         self.tell(initialized).await;
         if let (_, Some(generation)) = self.session.headers() {
-            listen::start(Arc::clone(self), generation);
+            standalone_stream::start(Arc::clone(self), generation);
         }
     }
 
@@ -163,7 +163,7 @@ impl Relay {
         if let Some(initialized) = opening.initialized {
             let (headers, _) = self.session.headers();
             report(self.exchange.post(headers, initialized).await, "a notification");
-            listen::start(Arc::clone(self), generation);
+            standalone_stream::start(Arc::clone(self), generation);
         }
         true
     }

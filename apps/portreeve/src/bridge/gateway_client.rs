@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use reqwest::Response;
 
 use super::credential::Credential;
-use super::place::Place;
+use super::endpoint::Place;
 
 /// Why a request has no answer of the gateway: what, why and what to do, in a sentence for the client.
 #[derive(PartialEq, Eq, Debug)]

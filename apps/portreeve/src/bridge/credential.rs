@@ -10,7 +10,7 @@ use crate::config::variable;
 
 /// Why there is no token to show.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoToken {
+pub(crate) enum NoToken {
     #[error("no token: set PORTREEVE_TOKEN or give --token-file FILE (`portreeve token create` makes one)")]
     Missing,
     #[error("no token: `{}` cannot be read: {error}", file.display())]
@@ -20,14 +20,14 @@ pub(super) enum NoToken {
 }
 
 /// A token, and where the next one would be.
-pub(super) struct Credential {
+pub(crate) struct Credential {
     bearer: watch::Sender<HeaderValue>,
     file: Option<PathBuf>,
 }
 
 impl Credential {
     /// The token of the file if there is one, else that of `PORTREEVE_TOKEN`.
-    pub(super) fn find(file: Option<PathBuf>) -> Result<Self, NoToken> {
+    pub(crate) fn find(file: Option<PathBuf>) -> Result<Self, NoToken> {
         let bearer = match &file {
             Some(file) => from_file(file)?,
             None => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use reqwest::Response;
 
-use super::answer::{LONGEST_WAIT, Messages, Resume, USUAL_WAIT};
-use super::relay::{LAST_EVENT_ID, Relay};
+use super::forward::{LAST_EVENT_ID, Relay};
+use super::response::{LONGEST_WAIT, Messages, Resume, USUAL_WAIT};
 use super::session::Generation;
 
 /// Listens for as long as the session is the client's; a gateway without such a stream is no failure.
