@@ -1,5 +1,5 @@
-//! Event streams: read piece by piece, bounded, with what is needed to take a broken one up again;
-//! and written event by event.
+//! Event streams (Server-Sent Events): read piece by piece, bounded, with what is needed to resume a broken one;
+//! and written event by event. The one reader of them, for streams of servers and, in the bridge, of the gateway.
 
 use bytes::{Bytes, BytesMut};
 
@@ -25,6 +25,7 @@ pub struct EventReader {
     last_id: Option<String>,
     pending_id: Option<String>,
     retry_ms: Option<u64>,
+    at_start: bool,
     after_cr: bool,
     max_bytes: usize,
 }
@@ -40,12 +41,13 @@ impl EventReader {
             last_id: None,
             pending_id: None,
             retry_ms: None,
+            at_start: true,
             after_cr: false,
             max_bytes,
         }
     }
 
-    /// The id of the last event that had one: where a stream that broke is to be taken up.
+    /// The id of the last whole event that had one: where a stream that broke is to be resumed.
     #[must_use]
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
@@ -63,7 +65,7 @@ impl EventReader {
     /// When an event is larger than the limit.
     pub fn feed(&mut self, mut piece: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
         let mut events = Vec::new();
-        while let Some(end) = piece.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', piece) {
             let (head, rest) = piece.split_at(end);
             let (ending, tail) = rest.split_first().map_or((b'\n', rest), |(first, tail)| (*first, tail));
             piece = tail;
@@ -83,7 +85,7 @@ impl EventReader {
     }
 
     fn grow(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {
-        if self.line.len() + self.data.len() + bytes.len() > self.max_bytes + FIELD_NAME_ROOM {
+        if self.line.len() + self.data.len() + bytes.len() > self.max_bytes.saturating_add(FIELD_NAME_ROOM) {
             return Err(EventTooLarge);
         }
         self.line.extend_from_slice(bytes);
@@ -92,8 +94,12 @@ impl EventReader {
 
     fn end_line(&mut self) -> Result<Option<Event>, EventTooLarge> {
         let line = self.line.split();
+        let line = match std::mem::take(&mut self.at_start) {
+            true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line),
+            false => &line,
+        };
         if line.is_empty() {
-            // An event that was cut off behind its id was not heard.
+            // Only a whole event moves the id on: one that was cut off behind it is wanted again.
             if let Some(id) = self.pending_id.take() {
                 self.last_id = Some(id);
             }
@@ -103,9 +109,9 @@ impl EventReader {
             let data = data.freeze();
             return Ok((!data.is_empty()).then_some(Event { name, data }));
         }
-        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+        let (field, value) = match memchr::memchr(b':', line) {
             Some(colon) => line.split_at(colon),
-            None => (line.as_ref(), [].as_slice()),
+            None => (line, [].as_slice()),
         };
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);
@@ -126,7 +132,10 @@ impl EventReader {
         match field {
             b"event" => text.clone_into(&mut self.name),
             b"id" if !text.contains('\0') => self.pending_id = Some(text.to_owned()),
-            b"retry" => self.retry_ms = text.parse().ok().or(self.retry_ms),
+            // Digits alone: a number with a sign is no number here.
+            b"retry" if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                self.retry_ms = text.parse().ok().or(self.retry_ms);
+            }
             _ => {}
         }
     }
@@ -151,7 +160,7 @@ pub fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The first event of a stream that can be taken up again: an id, no data, and how long to wait.
+/// The first event of a stream that can be resumed: an id, no data, and how long to wait.
 #[must_use]
 pub fn opening(id: &str, retry_ms: u64) -> Bytes {
     format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").into()
@@ -162,6 +171,9 @@ pub fn opening(id: &str, retry_ms: u64) -> Bytes {
 pub fn keep_alive() -> Bytes {
     Bytes::from_static(b": keep-alive\n\n")
 }
+
+/// A stream may begin with one; it belongs to no field.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The longest field beside data that is looked at.
 const LONGEST_FIELD: usize = 1024;
@@ -199,7 +211,43 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_says_where_and_when_it_can_be_taken_up() {
+    fn events_come_whole_however_the_stream_is_cut() {
+        let stream = b"\xef\xbb\xbf: hello\r\n\r\nid: 1\nretry: 250\ndata:\n\nevent: message\rid: 2\rdata: {\"a\":\rdata: 1}\r\r\
+                       data:b\n\n";
+        for size in 1..=stream.len() {
+            let mut reader = EventReader::new(100);
+            let pieces = stream.chunks(size);
+            let events: Vec<Bytes> = pieces
+                .flat_map(|piece| reader.feed(piece).expect("within the limit"))
+                .map(|event| event.data)
+                .collect();
+            assert_eq!(events, ["{\"a\":\n1}", "b"], "pieces of {size}");
+            assert_eq!((reader.last_id(), reader.retry_ms()), (Some("2"), Some(250)));
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped_at_the_beginning_alone() {
+        assert_eq!(read(&["\u{feff}data: a\n\n"]), ["a"]);
+        assert_eq!(
+            read(&["data: a\n\n\u{feff}data: b\n\n\u{feff}\u{feff}data: c\n\n"]),
+            ["a"]
+        );
+        assert_eq!(read(&["\u{feff}\u{feff}data: a\n\n"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_id_or_a_wait_that_is_none_changes_nothing() {
+        let mut reader = EventReader::new(100);
+        let stream = "id: 1\nretry: 5\n\nid: a\0b\nretry: +7\nretry: 7s\nretry:\nretry: 99999999999999999999\n\n";
+        assert_eq!(reader.feed(stream.as_bytes()), Ok(vec![]));
+        assert_eq!((reader.last_id(), reader.retry_ms()), (Some("1"), Some(5)));
+        assert_eq!(reader.feed(b"id\n\n"), Ok(vec![]));
+        assert_eq!(reader.last_id(), Some(""), "an empty one does: nothing to resume at");
+    }
+
+    #[test]
+    fn a_stream_says_where_and_when_it_can_be_resumed() {
         let mut reader = EventReader::new(100);
         let events = reader.feed(b"id: 3\nretry: 250\ndata:\n\nevent: endpoint\ndata: /m?s=1\n\n");
         let endpoint = Event {
@@ -222,6 +270,12 @@ mod tests {
             event(Some("1.2"), b"{}").as_ref(),
             b"event: message\nid: 1.2\ndata: {}\n\n"
         );
+    }
+
+    #[test]
+    fn a_reader_without_a_limit_does_not_overflow() {
+        let mut reader = EventReader::new(usize::MAX);
+        assert_eq!(reader.feed(b"data: a\n\n").map(|events| events.len()), Ok(1));
     }
 
     #[test]
