@@ -5,7 +5,6 @@
 mod credential;
 mod dispatch;
 mod endpoint;
-mod events;
 mod forward;
 mod gateway_client;
 mod in_flight;

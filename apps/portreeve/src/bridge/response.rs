@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, StatusCode};
 use mcp::server::{self, ServerMessage};
 use mcp::span::DEEPEST;
+use mcp::sse::{Event, EventReader};
 use reqwest::Response;
 
-use super::events::EventReader;
 use super::gateway_client::Trouble;
 
 /// The messages of one HTTP answer, in order.
@@ -21,7 +21,7 @@ pub(super) struct Messages {
 
 enum Form {
     Body,
-    Stream(EventReader, VecDeque<Bytes>),
+    Stream(Box<EventReader>, VecDeque<Event>),
 }
 
 /// Where and when a stream that broke can be taken up again.
@@ -38,7 +38,7 @@ impl Messages {
         let form = if media.eq_ignore_ascii_case(mcp::http::JSON) {
             Form::Body
         } else if media.eq_ignore_ascii_case(mcp::http::EVENT_STREAM) {
-            Form::Stream(EventReader::new(most), VecDeque::new())
+            Form::Stream(Box::new(EventReader::new(most)), VecDeque::new())
         } else {
             return None;
         };
@@ -58,8 +58,8 @@ impl Messages {
                     })
             }
             Form::Stream(reader, ready) => loop {
-                if let Some(message) = ready.pop_front() {
-                    return Ok(Some(message));
+                if let Some(event) = ready.pop_front() {
+                    return Ok(Some(event.data));
                 }
                 match self.response.chunk().await {
                     Ok(Some(piece)) => ready.extend(reader.feed(&piece).map_err(|_| too_large())?),
@@ -75,7 +75,10 @@ impl Messages {
             return None;
         };
         let last_id = HeaderValue::from_str(reader.last_id().filter(|id| !id.is_empty())?).ok()?;
-        let wait = reader.retry().unwrap_or(USUAL_WAIT).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+        let wait = reader
+            .retry_ms()
+            .map_or(USUAL_WAIT, Duration::from_millis)
+            .clamp(SHORTEST_WAIT, LONGEST_WAIT);
         Some(Resume { last_id, wait })
     }
 }
