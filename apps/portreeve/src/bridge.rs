@@ -20,23 +20,23 @@ use std::path::Path;
 use vocabulary::ServerId;
 
 pub(crate) use self::credential::Credential;
-use self::dispatch::Desk;
-use self::endpoint::Place;
-use self::forward::Relay;
-use self::gateway_client::Exchange;
-use self::stdio::{Printer, read_stdin};
+use self::dispatch::Dispatcher;
+use self::endpoint::Endpoint;
+use self::forward::Forwarder;
+use self::gateway_client::GatewayClient;
+use self::stdio::{StdoutWriter, read_stdin};
 
-/// Carries messages until standard input ends; to one server, or to all.
+/// Forwards messages until standard input ends; to one server, or to all.
 pub(crate) async fn run(
     credential: Credential,
     config: Option<&Path>,
     server: Option<&ServerId>,
 ) -> anyhow::Result<()> {
-    let place = Place::find(config, server)?;
-    let lines = read_stdin(place.longest_line())?;
-    let printer = Printer::start()?;
-    let relay = Relay::new(Exchange::new(place, credential), printer.out());
-    Desk::new(relay).serve(lines).await;
-    printer.finish().await;
+    let endpoint = Endpoint::find(config, server)?;
+    let lines = read_stdin(endpoint.max_request_bytes())?;
+    let stdout = StdoutWriter::start()?;
+    let forwarder = Forwarder::new(GatewayClient::new(endpoint, credential), stdout.sender());
+    Dispatcher::new(forwarder).serve(lines).await;
+    stdout.finish().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The token this front shows the gateway: from a file, which may change while we run, or from the
+//! The token this bridge shows the gateway: from a file, which may change while we run, or from the
 //! environment, which cannot. It leaves in the `Authorization` header and nowhere else.
 
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ impl Credential {
         self.bearer.borrow().clone()
     }
 
-    /// Looks for another token after `refused` was refused; whether there is one.
-    pub(super) fn look_again(&self, refused: &HeaderValue) -> bool {
+    /// Reads the token again after `refused` was refused; whether there is another one now.
+    pub(super) fn reload_after(&self, refused: &HeaderValue) -> bool {
         if let Some(file) = &self.file {
             match from_file(file) {
                 Ok(found) => {
@@ -108,12 +108,12 @@ mod tests {
         std::fs::write(&file, "first\n").unwrap();
         let credential = Credential::find(Some(file.clone())).unwrap();
         let refused = credential.bearer();
-        assert!(!credential.look_again(&refused), "nothing new");
+        assert!(!credential.reload_after(&refused), "nothing new");
         std::fs::write(&file, "second\n").unwrap();
-        assert!(credential.look_again(&refused));
+        assert!(credential.reload_after(&refused));
         assert_eq!(credential.bearer().to_str().unwrap(), "Bearer second");
         std::fs::remove_file(&file).unwrap();
-        assert!(!credential.look_again(&credential.bearer()), "the last one stays");
-        assert!(credential.look_again(&refused), "another request found it before");
+        assert!(!credential.reload_after(&credential.bearer()), "the last one stays");
+        assert!(credential.reload_after(&refused), "another request found it before");
     }
 }

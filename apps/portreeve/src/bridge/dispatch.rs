@@ -9,29 +9,29 @@ use mcp::{Method, RequestId};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::forward::{Asked, Purpose, Relay};
-use super::in_flight::{Flight, Flights, Means};
-use super::message::{self, Era, Kind, Message, Mirrored, NO_ANSWER, NOT_A_MESSAGE};
+use super::forward::{Forwarder, Pending, Purpose};
+use super::in_flight::{CancelBy, InFlight, InFlightRequest};
+use super::message::{self, Era, INTERNAL_ERROR, INVALID_REQUEST, Message, MessageKind, Mirrored};
 use super::stdio::Line;
 use crate::wire_up::stop_signal;
 
 /// Where the client's messages come in.
-pub(super) struct Desk {
-    relay: Arc<Relay>,
-    flights: Flights,
+pub(super) struct Dispatcher {
+    forwarder: Arc<Forwarder>,
+    in_flight: InFlight,
     places: Arc<Semaphore>,
     /// What ends by itself.
     tasks: JoinSet<()>,
     /// Streams that do not.
     subscriptions: JoinSet<()>,
-    turn: Turn,
+    turn: HandshakeBarrier,
 }
 
 /// Requests of a session wait until what opens it, said before them, has been done.
 #[derive(Clone, Default)]
-struct Turn(Option<watch::Receiver<()>>);
+struct HandshakeBarrier(Option<watch::Receiver<()>>);
 
-impl Turn {
+impl HandshakeBarrier {
     async fn come(self) {
         if let Some(mut before) = self.0 {
             // Nothing is ever sent: the sender goes when its task is done.
@@ -48,21 +48,21 @@ enum End {
     Now,
 }
 
-impl Desk {
-    pub(super) fn new(relay: Arc<Relay>) -> Self {
+impl Dispatcher {
+    pub(super) fn new(forwarder: Arc<Forwarder>) -> Self {
         Self {
-            relay,
-            flights: Flights::default(),
+            forwarder,
+            in_flight: InFlight::default(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             tasks: JoinSet::new(),
             subscriptions: JoinSet::new(),
-            turn: Turn::default(),
+            turn: HandshakeBarrier::default(),
         }
     }
 
     /// Takes lines until they end, then lets requests under way finish and ends the session.
     pub(super) async fn serve(mut self, mut lines: mpsc::Receiver<Line>) {
-        let (out, stop) = (self.relay.out.clone(), stop_signal());
+        let (out, stop) = (self.forwarder.out.clone(), stop_signal());
         tokio::pin!(stop);
         let end = loop {
             tokio::select! {
@@ -82,92 +82,94 @@ impl Desk {
             let _ = tokio::time::timeout(LAST_ANSWERS, last).await;
         }
         self.tasks.abort_all();
-        self.relay.end_session().await;
+        self.forwarder.end_session().await;
     }
 
     async fn take(&mut self, line: Line) {
         let parsed = match line {
-            Line::Said(line) => Message::parse(line),
-            Line::TooLong => Err(message::error(None, NOT_A_MESSAGE, TOO_LONG)),
+            Line::Whole(line) => Message::parse(line),
+            Line::TooLong => Err(message::error_response(None, INVALID_REQUEST, TOO_LONG)),
         };
         match parsed {
             Ok(message) => self.carry(message).await,
-            Err(error) => self.relay.out.print(error).await,
+            Err(error) => self.forwarder.out.send(error).await,
         }
     }
 
     async fn carry(&mut self, message: Message) {
         let Message { body, kind, era } = message;
-        let relay = Arc::clone(&self.relay);
+        let forwarder = Arc::clone(&self.forwarder);
         match (kind, era) {
-            (Kind::Initialize(id), _) => {
+            (MessageKind::Initialize(id), _) => {
                 let (before, done) = self.next_turn();
                 self.tasks.spawn(async move {
                     before.come().await;
-                    relay.open(id, body).await;
+                    forwarder.open(id, body).await;
                     drop(done);
                 });
             }
-            (Kind::Initialized, Era::Legacy) => {
+            (MessageKind::Initialized, Era::Legacy) => {
                 let (before, done) = self.next_turn();
                 self.tasks.spawn(async move {
                     before.come().await;
-                    relay.ready(body).await;
+                    forwarder.ready(body).await;
                     drop(done);
                 });
             }
-            (Kind::Request(id, method), Era::Legacy) => self.ask(id, &method, body).await,
-            (Kind::Request(id, method), Era::Modern(mirrored)) => self.ask_modern(id, &method, mirrored, body).await,
-            (Kind::Batch(ids), _) => self.ask_all(ids, body),
-            (Kind::Cancelled(id), era) => match (id.and_then(|id| self.flights.cancel(&id)), era) {
+            (MessageKind::Request(id, method), Era::Legacy) => self.ask(id, &method, body).await,
+            (MessageKind::Request(id, method), Era::Modern(mirrored)) => {
+                self.ask_modern(id, &method, mirrored, body).await
+            }
+            (MessageKind::Batch(ids), _) => self.ask_all(ids, body),
+            (MessageKind::Cancelled(id), era) => match (id.and_then(|id| self.in_flight.cancel(&id)), era) {
                 // HTTP has no other word for it than the end of the stream.
-                (Some(Means::Closing), _) | (None, Era::Modern(_)) => {}
-                (Some(Means::Telling), _) | (None, Era::Legacy) => self.tell(body),
+                (Some(CancelBy::ClosingStream), _) | (None, Era::Modern(_)) => {}
+                (Some(CancelBy::Notification), _) | (None, Era::Legacy) => self.tell(body),
             },
-            (Kind::Notification | Kind::Initialized, Era::Modern(mirrored)) => {
+            (MessageKind::Notification | MessageKind::Initialized, Era::Modern(mirrored)) => {
                 self.tasks
-                    .spawn(async move { relay.tell_modern(&mirrored, body).await });
+                    .spawn(async move { forwarder.tell_modern(&mirrored, body).await });
             }
-            (Kind::Notification, Era::Legacy) => self.tell(body),
-            (Kind::Response, _) => {
-                self.tasks.spawn(async move { relay.respond(body).await });
+            (MessageKind::Notification, Era::Legacy) => self.tell(body),
+            (MessageKind::Response, _) => {
+                self.tasks.spawn(async move { forwarder.respond(body).await });
             }
         }
     }
 
     async fn ask(&mut self, id: RequestId, method: &Method, body: Bytes) {
-        let Some(flight) = self.flights.begin(&id, Means::Telling) else {
+        let Some(request) = self.in_flight.register(&id, CancelBy::Notification) else {
             return self
-                .relay
+                .forwarder
                 .out
-                .print(message::error(Some(&id), NO_ANSWER, TOO_MANY))
+                .send(message::error_response(Some(&id), INTERNAL_ERROR, TOO_MANY))
                 .await;
         };
-        let mut asked = Asked::one(id, method);
-        let (relay, places, turn) = (Arc::clone(&self.relay), Arc::clone(&self.places), self.turn.clone());
+        let mut pending = Pending::one(id, method);
+        let (forwarder, places, turn) = (Arc::clone(&self.forwarder), Arc::clone(&self.places), self.turn.clone());
         self.tasks.spawn(async move {
             turn.come().await;
             let _place = places.acquire().await;
-            if flight.is_cancelled() {
+            if request.is_cancelled() {
                 return;
             }
-            let done = relay.ask(&mut asked, body).await;
-            if !flight.is_cancelled() {
-                relay.settle(done, &asked).await;
+            let done = forwarder.ask(&mut pending, body).await;
+            if !request.is_cancelled() {
+                forwarder.settle(done, &pending).await;
             }
         });
     }
 
     async fn ask_modern(&mut self, id: RequestId, method: &Method, mirrored: Mirrored, body: Bytes) {
-        let Some(flight) = self.flights.begin(&id, Means::Closing) else {
+        let Some(request) = self.in_flight.register(&id, CancelBy::ClosingStream) else {
             return self
-                .relay
+                .forwarder
                 .out
-                .print(message::error(Some(&id), NO_ANSWER, TOO_MANY))
+                .send(message::error_response(Some(&id), INTERNAL_ERROR, TOO_MANY))
                 .await;
         };
-        let asked = Asked::one(id, method);
-        let (relay, places) = (Arc::clone(&self.relay), Arc::clone(&self.places));
+        let pending = Pending::one(id, method);
+        let (forwarder, places) = (Arc::clone(&self.forwarder), Arc::clone(&self.places));
         let tasks = match method.as_str() {
             "subscriptions/listen" => &mut self.subscriptions,
             _ => &mut self.tasks,
@@ -175,59 +177,59 @@ impl Desk {
         tasks.spawn(async move {
             let work = async {
                 let _place = places.acquire().await;
-                let mut asked = asked;
-                let done = relay.ask_modern(&mut asked, &mirrored, body).await;
-                relay.settle(done, &asked).await;
+                let mut pending = pending;
+                let done = forwarder.ask_modern(&mut pending, &mirrored, body).await;
+                forwarder.settle(done, &pending).await;
             };
-            unless_closed(&flight, work).await;
+            unless_closed(&request, work).await;
         });
     }
 
     fn ask_all(&mut self, ids: Vec<RequestId>, body: Bytes) {
-        let purpose = Purpose::Nothing;
-        let mut asked = Asked { ids, purpose };
-        let (relay, places, turn) = (Arc::clone(&self.relay), Arc::clone(&self.places), self.turn.clone());
+        let purpose = Purpose::ForwardOnly;
+        let mut pending = Pending { ids, purpose };
+        let (forwarder, places, turn) = (Arc::clone(&self.forwarder), Arc::clone(&self.places), self.turn.clone());
         self.tasks.spawn(async move {
             turn.come().await;
             let _place = places.acquire().await;
-            let done = relay.ask(&mut asked, body).await;
-            relay.settle(done, &asked).await;
+            let done = forwarder.ask(&mut pending, body).await;
+            forwarder.settle(done, &pending).await;
         });
     }
 
     /// A notification of the session; before there is one, nobody would understand it.
     fn tell(&mut self, body: Bytes) {
-        let (relay, turn) = (Arc::clone(&self.relay), self.turn.clone());
+        let (forwarder, turn) = (Arc::clone(&self.forwarder), self.turn.clone());
         self.tasks.spawn(async move {
             turn.come().await;
-            if relay.session.headers().1.is_some() {
-                relay.tell(body).await;
+            if forwarder.session.headers().1.is_some() {
+                forwarder.tell(body).await;
             }
         });
     }
 
     /// The turn that is waited for, and what to hold while those behind wait.
-    fn next_turn(&mut self) -> (Turn, watch::Sender<()>) {
+    fn next_turn(&mut self) -> (HandshakeBarrier, watch::Sender<()>) {
         let (done, next) = watch::channel(());
-        (std::mem::replace(&mut self.turn, Turn(Some(next))), done)
+        (std::mem::replace(&mut self.turn, HandshakeBarrier(Some(next))), done)
     }
 }
 
-impl Asked {
+impl Pending {
     fn one(id: RequestId, method: &Method) -> Self {
         let purpose = match method.as_str() {
-            "tools/list" => Purpose::LearnMarks,
-            _ => Purpose::Nothing,
+            "tools/list" => Purpose::LearnToolHeaders,
+            _ => Purpose::ForwardOnly,
         };
         Self { ids: vec![id], purpose }
     }
 }
 
 /// Does the work until the client cancels it; what is then dropped closes its stream.
-async fn unless_closed(flight: &Flight, work: impl Future<Output = ()>) {
+async fn unless_closed(request: &InFlightRequest, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
-        () = flight.closed() => {}
+        () = request.stream_closed() => {}
     }
 }
 
@@ -247,9 +249,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_comes_when_what_was_before_is_done() {
-        Turn::default().come().await;
+        HandshakeBarrier::default().come().await;
         let (done, next) = watch::channel(());
-        let waiting = tokio::spawn(Turn(Some(next)).come());
+        let waiting = tokio::spawn(HandshakeBarrier(Some(next)).come());
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         drop(done);

@@ -2,23 +2,23 @@
 //! every command finds. A gateway that was started anew may listen elsewhere, so it can be looked for again.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use gateway::edge::tls::local_ca;
-use vocabulary::ServerId;
+use vocabulary::{ServerId, lock};
 
 use crate::config::{Config, Tls, find_file, variable};
 use crate::reach::{self, Reach};
 use crate::wire_up::Whereabouts;
 
-/// Where requests go.
-pub(super) struct Place {
+/// The gateway's endpoint, which may move.
+pub(super) struct Endpoint {
     source: Source,
     /// What follows `/mcp`.
-    tail: String,
-    way: RwLock<Option<Arc<Way>>>,
+    server_path: String,
+    target: Mutex<Option<Arc<Target>>>,
 }
 
 enum Source {
@@ -27,60 +27,68 @@ enum Source {
 }
 
 /// A client that trusts the gateway, and the URL of its route.
-pub(super) struct Way {
+pub(super) struct Target {
     pub(super) http: reqwest::Client,
     pub(super) url: String,
-    told: Option<Whereabouts>,
+    announced: Option<Whereabouts>,
 }
 
-impl Place {
+impl Endpoint {
     /// Finds the gateway; it need not run yet.
     pub(super) fn find(config: Option<&Path>, server: Option<&ServerId>) -> anyhow::Result<Self> {
-        let tail = server.map(|id| format!("/{id}")).unwrap_or_default();
-        let (source, way) = match (config, variable("PORTREEVE_URL")) {
+        let server_path = server.map(|id| format!("/{id}")).unwrap_or_default();
+        let (source, target) = match (config, variable("PORTREEVE_URL")) {
             (None, Some(url)) => {
                 let ca = variable("PORTREEVE_CA").map(PathBuf::from);
-                let way = Way::elsewhere(&url, ca.as_deref(), &tail).context("PORTREEVE_URL and PORTREEVE_CA")?;
-                (Source::Environment, Some(way))
+                let target =
+                    Target::at_url(&url, ca.as_deref(), &server_path).context("PORTREEVE_URL and PORTREEVE_CA")?;
+                (Source::Environment, Some(target))
             }
             (config, _) => {
                 let config = Config::load(&find_file(config)?)?;
-                let way = Way::configured(&config, &tail)?;
-                (Source::Configured(Box::new(config)), way)
+                let target = Target::configured(&config, &server_path)?;
+                (Source::Configured(Box::new(config)), target)
             }
         };
-        match &way {
-            Some(way) => tracing::info!(url = way.url, "carrying messages to the gateway"),
+        match &target {
+            Some(target) => tracing::info!(url = target.url, "carrying messages to the gateway"),
             None => tracing::info!("the gateway has not been started here yet"),
         }
-        let way = RwLock::new(way.map(Arc::new));
-        Ok(Self { source, tail, way })
+        let target = Mutex::new(target.map(Arc::new));
+        Ok(Self {
+            source,
+            server_path,
+            target,
+        })
     }
 
-    /// The way as it is known now.
-    pub(super) fn way(&self) -> Option<Arc<Way>> {
-        self.way.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The target as it is known now.
+    pub(super) fn target(&self) -> Option<Arc<Target>> {
+        lock(&self.target).clone()
     }
 
     /// Looks whether a gateway has announced itself elsewhere; keeps what is known where none has.
-    pub(super) fn look_again(&self) {
+    pub(super) fn refresh(&self) {
         let Source::Configured(config) = &self.source else {
             return;
         };
         let Some(whereabouts) = reach::whereabouts(&config.state.dir) else {
             return;
         };
-        if self.way().is_some_and(|way| way.told.as_ref() == Some(&whereabouts)) {
+        if self
+            .target()
+            .is_some_and(|target| target.announced.as_ref() == Some(&whereabouts))
+        {
             return;
         }
-        match Way::told(config, whereabouts, &self.tail) {
-            Ok(way) => *self.way.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(way)),
+        match Target::announced(config, whereabouts, &self.server_path) {
+            Ok(target) => *lock(&self.target) = Some(Arc::new(target)),
             Err(error) => tracing::warn!("the gateway cannot be reached: {error:#}"),
         }
     }
 
     /// The largest message the gateway takes, as far as known.
-    pub(super) fn longest_line(&self) -> usize {
+    pub(super) fn max_request_bytes(&self) -> usize {
         match &self.source {
             Source::Environment => REQUEST_LIMIT,
             Source::Configured(config) => config.limits.request.max_bytes,
@@ -88,7 +96,7 @@ impl Place {
     }
 
     /// The largest message taken from the gateway.
-    pub(super) fn largest_answer(&self) -> usize {
+    pub(super) fn max_message_bytes(&self) -> usize {
         match &self.source {
             Source::Environment => ANSWER_LIMIT,
             // Room for what the gateway itself puts around a result of that size.
@@ -97,15 +105,15 @@ impl Place {
     }
 }
 
-impl Way {
+impl Target {
     /// As the gateway announced it; else the public URL; else where it would listen. `None` where it is
     /// only known once it runs.
-    fn configured(config: &Config, tail: &str) -> anyhow::Result<Option<Self>> {
+    fn configured(config: &Config, server_path: &str) -> anyhow::Result<Option<Self>> {
         if let Some(whereabouts) = reach::whereabouts(&config.state.dir) {
-            return Self::told(config, whereabouts, tail).map(Some);
+            return Self::announced(config, whereabouts, server_path).map(Some);
         }
         if let Some(url) = &config.listen.public_url {
-            return Self::elsewhere(&format!("{url}/mcp"), None, tail).map(Some);
+            return Self::at_url(&format!("{url}/mcp"), None, server_path).map(Some);
         }
         let ca = local_ca(&config.state.dir.join("tls"));
         if config.listen.mcp.port() == 0 || (matches!(config.listen.tls, Tls::Auto) && !ca.exists()) {
@@ -117,22 +125,22 @@ impl Way {
         };
         let url = format!("{scheme}://{}", config.listen.mcp);
         let reach = Reach::local(&config.listen, &url, Some(&ca))?;
-        Self::through(reach, None, tail).map(Some)
+        Self::local(reach, None, server_path).map(Some)
     }
 
-    fn told(config: &Config, whereabouts: Whereabouts, tail: &str) -> anyhow::Result<Self> {
+    fn announced(config: &Config, whereabouts: Whereabouts, server_path: &str) -> anyhow::Result<Self> {
         let reach = Reach::local(&config.listen, &whereabouts.mcp, whereabouts.ca.as_deref())?;
-        Self::through(reach, Some(whereabouts), tail)
+        Self::local(reach, Some(whereabouts), server_path)
     }
 
-    fn through(reach: Reach, told: Option<Whereabouts>, tail: &str) -> anyhow::Result<Self> {
-        let url = format!("{}/mcp{tail}", reach.origin);
-        let http = finished(reach.builder)?;
-        Ok(Self { http, url, told })
+    fn local(reach: Reach, announced: Option<Whereabouts>, server_path: &str) -> anyhow::Result<Self> {
+        let url = format!("{}/mcp{server_path}", reach.origin);
+        let http = build(reach.builder)?;
+        Ok(Self { http, url, announced })
     }
 
     /// A URL somebody gave us; without a CA the platform's roots are trusted.
-    fn elsewhere(url: &str, ca: Option<&Path>, tail: &str) -> anyhow::Result<Self> {
+    fn at_url(url: &str, ca: Option<&Path>, server_path: &str) -> anyhow::Result<Self> {
         let parsed: http::Uri = url.parse().context("not a URL")?;
         let host = parsed.host().unwrap_or_default();
         match parsed.scheme_str() {
@@ -147,14 +155,18 @@ impl Way {
             Some(ca) => reach::client().tls_certs_only(reach::authorities(ca)?),
             None => reach::client(),
         };
-        let url = format!("{}{tail}", url.trim_end_matches('/'));
-        let http = finished(builder)?;
-        Ok(Self { http, url, told: None })
+        let url = format!("{}{server_path}", url.trim_end_matches('/'));
+        let http = build(builder)?;
+        Ok(Self {
+            http,
+            url,
+            announced: None,
+        })
     }
 }
 
 /// Streams may be quiet for long, so there is no deadline; a peer that is gone is noticed all the same.
-fn finished(builder: reqwest::ClientBuilder) -> reqwest::Result<reqwest::Client> {
+fn build(builder: reqwest::ClientBuilder) -> reqwest::Result<reqwest::Client> {
     builder
         .user_agent(concat!("portreeve-connect/", env!("CARGO_PKG_VERSION")))
         .tcp_keepalive(Duration::from_secs(30))
@@ -177,7 +189,7 @@ mod tests {
     #[test]
     fn a_token_goes_to_https_or_loopback_alone() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let url = |url: &str| Way::elsewhere(url, None, "/files").map(|way| way.url).ok();
+        let url = |url: &str| Target::at_url(url, None, "/files").map(|target| target.url).ok();
         assert_eq!(
             url("https://gw.example/mcp/").as_deref(),
             Some("https://gw.example/mcp/files")

@@ -8,38 +8,38 @@ use http::{HeaderMap, Method, StatusCode, header};
 use reqwest::Response;
 
 use super::credential::Credential;
-use super::endpoint::Place;
+use super::endpoint::Endpoint;
 
 /// Why a request has no answer of the gateway: what, why and what to do, in a sentence for the client.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Trouble(pub(super) String);
+pub(super) struct NoAnswer(pub(super) String);
 
 /// Speaks HTTP to the gateway.
-pub(super) struct Exchange {
-    place: Place,
+pub(super) struct GatewayClient {
+    endpoint: Endpoint,
     credential: Credential,
 }
 
-impl Exchange {
-    pub(super) fn new(place: Place, credential: Credential) -> Self {
-        Self { place, credential }
+impl GatewayClient {
+    pub(super) fn new(endpoint: Endpoint, credential: Credential) -> Self {
+        Self { endpoint, credential }
     }
 
     /// Sends a request; if the token is refused and there is another one by now, once more with that.
-    pub(super) async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Response, Trouble> {
+    pub(super) async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Response, NoAnswer> {
         let token = self.credential.bearer();
         let mut headers = headers;
         headers.insert(header::AUTHORIZATION, token.clone());
-        let response = self.reach(&method, &headers, &body).await?;
-        if response.status() != StatusCode::UNAUTHORIZED || !self.credential.look_again(&token) {
+        let response = self.send_with_token(&method, &headers, &body).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !self.credential.reload_after(&token) {
             return Ok(response);
         }
         headers.insert(header::AUTHORIZATION, self.credential.bearer());
-        self.reach(&method, &headers, &body).await
+        self.send_with_token(&method, &headers, &body).await
     }
 
     /// Posts a message.
-    pub(super) async fn post(&self, mut headers: HeaderMap, body: Bytes) -> Result<Response, Trouble> {
+    pub(super) async fn post(&self, mut headers: HeaderMap, body: Bytes) -> Result<Response, NoAnswer> {
         headers.insert(
             header::CONTENT_TYPE,
             const { http::HeaderValue::from_static(mcp::http::JSON) },
@@ -49,7 +49,7 @@ impl Exchange {
     }
 
     /// Opens a stream of messages.
-    pub(super) async fn open_stream(&self, mut headers: HeaderMap) -> Result<Response, Trouble> {
+    pub(super) async fn open_stream(&self, mut headers: HeaderMap) -> Result<Response, NoAnswer> {
         headers.insert(
             header::ACCEPT,
             const { http::HeaderValue::from_static(mcp::http::EVENT_STREAM) },
@@ -58,20 +58,23 @@ impl Exchange {
     }
 
     /// Completes when there is another token.
-    pub(super) async fn another_token(&self) {
+    pub(super) async fn token_changed(&self) {
         self.credential.changed().await;
     }
 
     /// The largest message taken from the gateway.
-    pub(super) fn largest_answer(&self) -> usize {
-        self.place.largest_answer()
+    pub(super) fn max_message_bytes(&self) -> usize {
+        self.endpoint.max_message_bytes()
     }
 
-    async fn reach(&self, method: &Method, headers: &HeaderMap, body: &Bytes) -> Result<Response, Trouble> {
+    async fn send_with_token(&self, method: &Method, headers: &HeaderMap, body: &Bytes) -> Result<Response, NoAnswer> {
         let began = Instant::now();
         loop {
-            if let Some(way) = self.place.way() {
-                let request = way.http.request(method.clone(), &way.url).headers(headers.clone());
+            if let Some(target) = self.endpoint.target() {
+                let request = target
+                    .http
+                    .request(method.clone(), &target.url)
+                    .headers(headers.clone());
                 let request = if body.is_empty() {
                     request
                 } else {
@@ -89,30 +92,30 @@ impl Exchange {
                 return Err(unreachable());
             }
             tokio::time::sleep(PAUSE).await;
-            self.place.look_again();
+            self.endpoint.refresh();
         }
     }
 }
 
 /// The connection ended before the answer came.
-pub(super) fn broken() -> Trouble {
-    Trouble(
+pub(super) fn broken() -> NoAnswer {
+    NoAnswer(
         "the connection to the gateway broke before the answer came: whether the request was carried out is unknown; \
          see `portreeve activity list` before asking again"
             .to_owned(),
     )
 }
 
-fn unreachable() -> Trouble {
-    Trouble(
+fn unreachable() -> NoAnswer {
+    NoAnswer(
         "the gateway cannot be reached: nothing answers where it should listen; start it with `portreeve serve`, or \
          correct --config or PORTREEVE_URL"
             .to_owned(),
     )
 }
 
-fn distrusted() -> Trouble {
-    Trouble(
+fn distrusted() -> NoAnswer {
+    NoAnswer(
         "the gateway's certificate is not trusted: it comes from another CA or is for another name; correct --config \
          or PORTREEVE_CA"
             .to_owned(),

@@ -1,4 +1,4 @@
-//! What the client said: which kind of message, of which era, under which id. The bytes go on as they came.
+//! A message of the client: which kind of message, of which era, under which id. The bytes go on as they came.
 
 use bytes::Bytes;
 use mcp::envelope::{self, text_of};
@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) body: Bytes,
-    pub(super) kind: Kind,
+    pub(super) kind: MessageKind,
     pub(super) era: Era,
 }
 
 /// What it wants.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     /// Opens a session.
     Initialize(RequestId),
     /// Says that the session can be used.
@@ -59,11 +59,11 @@ impl Message {
             Ok(message) => split(&line, &message),
             Err(Malformed::Batch) => (batch(&line)?, Era::Legacy),
             Err(fault @ (Malformed::NotUtf8 | Malformed::NotJson)) => {
-                return Err(error(None, NOT_JSON, &fault.to_string()));
+                return Err(error_response(None, PARSE_ERROR, &fault.to_string()));
             }
             Err(fault @ (Malformed::TooDeep | Malformed::DuplicateKey | Malformed::NotAMessage)) => {
                 let id = id_of(&line);
-                return Err(error(id.as_ref(), NOT_A_MESSAGE, &fault.to_string()));
+                return Err(error_response(id.as_ref(), INVALID_REQUEST, &fault.to_string()));
             }
         };
         Ok(Self { body: line, kind, era })
@@ -71,45 +71,49 @@ impl Message {
 }
 
 /// An error of ours that answers `id`, or nothing in particular.
-pub(super) fn error(id: Option<&RequestId>, code: mcp::ErrorCode, message: &str) -> Bytes {
+pub(super) fn error_response(id: Option<&RequestId>, code: mcp::ErrorCode, message: &str) -> Bytes {
     let content = serde_json::json!({ "code": code.as_i32(), "message": message }).to_string();
-    failure(id, content.as_bytes())
+    error_response_from(id, content.as_bytes())
 }
 
 /// The gateway's error, given to the request it belongs to.
-pub(super) fn failure(id: Option<&RequestId>, error: &[u8]) -> Bytes {
+pub(super) fn error_response_from(id: Option<&RequestId>, error: &[u8]) -> Bytes {
     let id = id.map_or(b"null".as_slice(), RequestId::as_raw);
     [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"]
         .concat()
         .into()
 }
 
-/// Not JSON.
-pub(super) const NOT_JSON: mcp::ErrorCode = mcp::ErrorCode::ParseError;
-/// JSON, but no message.
-pub(super) const NOT_A_MESSAGE: mcp::ErrorCode = mcp::ErrorCode::InvalidRequest;
-/// The gateway could not be asked, or did not answer.
-pub(super) const NO_ANSWER: mcp::ErrorCode = mcp::ErrorCode::InternalError;
+/// JSON-RPC: the line is not JSON.
+pub(super) const PARSE_ERROR: mcp::ErrorCode = mcp::ErrorCode::ParseError;
+/// JSON-RPC: JSON, but no message.
+pub(super) const INVALID_REQUEST: mcp::ErrorCode = mcp::ErrorCode::InvalidRequest;
+/// JSON-RPC: the gateway could not be asked, or did not answer.
+pub(super) const INTERNAL_ERROR: mcp::ErrorCode = mcp::ErrorCode::InternalError;
 
-fn split(line: &Bytes, message: &mcp::Message) -> (Kind, Era) {
+fn split(line: &Bytes, message: &mcp::Message) -> (MessageKind, Era) {
     match message {
         mcp::Message::Request(request) => {
             let (id, method) = (request.id().clone(), request.method().clone());
             match (era(line, request.method().as_str(), request.params()), method) {
-                (Era::Legacy, Method::Initialize) => (Kind::Initialize(id), Era::Legacy),
-                (era, method) => (Kind::Request(id, method), era),
+                (Era::Legacy, Method::Initialize) => (MessageKind::Initialize(id), Era::Legacy),
+                (era, method) => (MessageKind::Request(id, method), era),
             }
         }
         mcp::Message::Notification(notification) => {
             let (method, params) = (notification.method(), notification.params());
             let kind = match method {
-                ClientNotice::Initialized => Kind::Initialized,
-                ClientNotice::Cancelled => Kind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice)),
-                ClientNotice::Progress | ClientNotice::RootsChanged | ClientNotice::Other(_) => Kind::Notification,
+                ClientNotice::Initialized => MessageKind::Initialized,
+                ClientNotice::Cancelled => {
+                    MessageKind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice))
+                }
+                ClientNotice::Progress | ClientNotice::RootsChanged | ClientNotice::Other(_) => {
+                    MessageKind::Notification
+                }
             };
             (kind, era(line, method.as_str(), params))
         }
-        mcp::Message::Response(_) => (Kind::Response, Era::Legacy),
+        mcp::Message::Response(_) => (MessageKind::Response, Era::Legacy),
     }
 }
 
@@ -136,9 +140,9 @@ fn era(line: &[u8], method: &str, params: &Params) -> Era {
 }
 
 /// The requests of a batch; whether there may be one is the gateway's to say.
-fn batch(line: &[u8]) -> Result<Kind, Bytes> {
-    let elements: Vec<&RawValue> =
-        serde_json::from_slice(line).map_err(|_| error(None, NOT_A_MESSAGE, &Malformed::NotAMessage.to_string()))?;
+fn batch(line: &[u8]) -> Result<MessageKind, Bytes> {
+    let elements: Vec<&RawValue> = serde_json::from_slice(line)
+        .map_err(|_| error_response(None, INVALID_REQUEST, &Malformed::NotAMessage.to_string()))?;
     let ids = elements.iter().filter_map(|element| {
         let element = Bytes::copy_from_slice(element.get().as_bytes());
         let Ok(mcp::Message::Request(request)) = envelope::parse(&element, DEEPEST) else {
@@ -146,7 +150,7 @@ fn batch(line: &[u8]) -> Result<Kind, Bytes> {
         };
         Some(request.id().clone())
     });
-    Ok(Kind::Batch(ids.collect()))
+    Ok(MessageKind::Batch(ids.collect()))
 }
 
 /// The id of something that is refused, where it has a readable one: its sender waits for it.
@@ -180,26 +184,26 @@ mod tests {
         };
         assert_eq!(
             legacy(r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{}}"#),
-            Kind::Initialize(id("\"i\""))
+            MessageKind::Initialize(id("\"i\""))
         );
         assert_eq!(
             legacy(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
-            Kind::Initialized
+            MessageKind::Initialized
         );
         assert_eq!(
             legacy(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#),
-            Kind::Cancelled(Some(Bytes::from_static(b"7")))
+            MessageKind::Cancelled(Some(Bytes::from_static(b"7")))
         );
-        assert_eq!(legacy(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Kind::Response);
+        assert_eq!(legacy(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), MessageKind::Response);
         assert_eq!(
             legacy(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]"#),
-            Kind::Batch(vec![id("1")])
+            MessageKind::Batch(vec![id("1")])
         );
         let call = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"n","arguments":{{"a":1}},{meta}}}}}"#
         );
         let message = parse(&call).unwrap();
-        assert_eq!(message.kind, Kind::Request(id("1"), Method::ToolsCall));
+        assert_eq!(message.kind, MessageKind::Request(id("1"), Method::ToolsCall));
         assert_eq!(
             message.era,
             Era::Modern(Mirrored {
@@ -212,7 +216,7 @@ mod tests {
         let opening = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{{meta}}}}}"#);
         assert_eq!(
             parse(&opening).unwrap().kind,
-            Kind::Request(id("1"), Method::Initialize)
+            MessageKind::Request(id("1"), Method::Initialize)
         );
     }
 
@@ -235,16 +239,16 @@ mod tests {
             (error["id"].clone(), error["error"]["code"].clone())
         };
         let null = serde_json::Value::Null;
-        assert_eq!(told("{"), (null.clone(), NOT_JSON.as_i32().into()));
-        assert_eq!(told("hello"), (null.clone(), NOT_JSON.as_i32().into()));
-        assert_eq!(told("{}"), (null.clone(), NOT_A_MESSAGE.as_i32().into()));
+        assert_eq!(told("{"), (null.clone(), PARSE_ERROR.into()));
+        assert_eq!(told("hello"), (null.clone(), PARSE_ERROR.into()));
+        assert_eq!(told("{}"), (null.clone(), INVALID_REQUEST.into()));
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#),
-            (null, NOT_A_MESSAGE.as_i32().into())
+            (null, INVALID_REQUEST.into())
         );
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":4,"method":"ping","params":[1]}"#),
-            (4.into(), NOT_A_MESSAGE.as_i32().into())
+            (4.into(), INVALID_REQUEST.into())
         );
     }
 }

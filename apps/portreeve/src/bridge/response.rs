@@ -10,13 +10,13 @@ use mcp::span::DEEPEST;
 use mcp::sse::{Event, EventReader};
 use reqwest::Response;
 
-use super::gateway_client::Trouble;
+use super::gateway_client::NoAnswer;
 
 /// The messages of one HTTP answer, in order.
 pub(super) struct Messages {
     response: Response,
     form: Form,
-    most: usize,
+    max_bytes: usize,
 }
 
 enum Form {
@@ -24,37 +24,46 @@ enum Form {
     Stream(Box<EventReader>, VecDeque<Event>),
 }
 
-/// Where and when a stream that broke can be taken up again.
+/// Where and when a stream that broke can be resumed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Resume {
-    pub(super) last_id: HeaderValue,
+pub(super) struct ResumePoint {
+    pub(super) last_event_id: HeaderValue,
     pub(super) wait: Duration,
 }
 
 impl Messages {
-    /// Reads an answer that has messages of at most `most` bytes; `None` if it has none.
-    pub(super) fn of(response: Response, most: usize) -> Option<Self> {
+    /// Reads an answer that has messages of at most `max_bytes` bytes; `None` if it has none.
+    pub(super) fn of(response: Response, max_bytes: usize) -> Option<Self> {
         let media = mcp::http::media_type(response.headers())?;
         let form = if media.eq_ignore_ascii_case(mcp::http::JSON) {
             Form::Body
         } else if media.eq_ignore_ascii_case(mcp::http::EVENT_STREAM) {
-            Form::Stream(Box::new(EventReader::new(most)), VecDeque::new())
+            Form::Stream(Box::new(EventReader::new(max_bytes)), VecDeque::new())
         } else {
             return None;
         };
-        Some(Self { response, form, most })
+        Some(Self {
+            response,
+            form,
+            max_bytes,
+        })
     }
 
     /// The next message; `None` at the end, also at one that came too early.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let too_large = || Trouble(format!("the gateway's answer is larger than {} MiB", self.most >> 20));
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, NoAnswer> {
+        let too_large = || {
+            NoAnswer(format!(
+                "the gateway's answer is larger than {} MiB",
+                self.max_bytes >> 20
+            ))
+        };
         match &mut self.form {
             Form::Body => {
-                let body = read_body(&mut self.response, self.most).await;
+                let body = read_body(&mut self.response, self.max_bytes).await;
                 body.map(|body| (!body.is_empty()).then_some(body))
-                    .or_else(|cut| match cut {
-                        Cut::Short => Ok(None),
-                        Cut::TooLarge => Err(too_large()),
+                    .or_else(|fault| match fault {
+                        BodyFault::Interrupted => Ok(None),
+                        BodyFault::TooLarge => Err(too_large()),
                     })
             }
             Form::Stream(reader, ready) => loop {
@@ -69,35 +78,35 @@ impl Messages {
         }
     }
 
-    /// Where the stream can be taken up; `None` if it cannot.
-    pub(super) fn resume(&self) -> Option<Resume> {
+    /// Where the stream can be resumed; `None` if it cannot.
+    pub(super) fn resume_point(&self) -> Option<ResumePoint> {
         let Form::Stream(reader, _) = &self.form else {
             return None;
         };
-        let last_id = HeaderValue::from_str(reader.last_id().filter(|id| !id.is_empty())?).ok()?;
+        let last_event_id = HeaderValue::from_str(reader.last_id().filter(|id| !id.is_empty())?).ok()?;
         let wait = reader
             .retry_ms()
-            .map_or(USUAL_WAIT, Duration::from_millis)
+            .map_or(DEFAULT_WAIT, Duration::from_millis)
             .clamp(SHORTEST_WAIT, LONGEST_WAIT);
-        Some(Resume { last_id, wait })
+        Some(ResumePoint { last_event_id, wait })
     }
 }
 
 /// What a refusal by HTTP status means to the client: the gateway's own error, else a sentence of ours.
-pub(super) enum Refused {
+pub(super) enum Rejection {
     /// The raw `error` of a JSON-RPC error.
     Error(Bytes),
-    Otherwise(Trouble),
+    Unexplained(NoAnswer),
 }
 
-impl Refused {
+impl Rejection {
     /// Reads the body of an answer whose status is no success.
     pub(super) async fn read(mut response: Response) -> Self {
         let status = response.status();
-        let body = read_body(&mut response, MOST_REFUSAL).await.unwrap_or_default();
+        let body = read_body(&mut response, MAX_REFUSAL_BYTES).await.unwrap_or_default();
         match server::parse(&body, DEEPEST) {
             Ok(ServerMessage::Error { error, .. }) => Self::Error(error),
-            Ok(_) | Err(_) => Self::Otherwise(Trouble(advice(status))),
+            Ok(_) | Err(_) => Self::Unexplained(NoAnswer(advice(status))),
         }
     }
 }
@@ -117,16 +126,16 @@ fn advice(status: StatusCode) -> String {
     format!("the gateway answered with HTTP status {}: {told}", status.as_u16())
 }
 
-enum Cut {
-    Short,
+enum BodyFault {
+    Interrupted,
     TooLarge,
 }
 
-async fn read_body(response: &mut Response, most: usize) -> Result<Bytes, Cut> {
+async fn read_body(response: &mut Response, max_bytes: usize) -> Result<Bytes, BodyFault> {
     let mut body = BytesMut::new();
-    while let Some(piece) = response.chunk().await.map_err(|_| Cut::Short)? {
-        if body.len() + piece.len() > most {
-            return Err(Cut::TooLarge);
+    while let Some(piece) = response.chunk().await.map_err(|_| BodyFault::Interrupted)? {
+        if body.len() + piece.len() > max_bytes {
+            return Err(BodyFault::TooLarge);
         }
         body.extend_from_slice(&piece);
     }
@@ -134,9 +143,9 @@ async fn read_body(response: &mut Response, most: usize) -> Result<Bytes, Cut> {
 }
 
 /// The most of a refusal's body that is read.
-const MOST_REFUSAL: usize = 1 << 20;
+const MAX_REFUSAL_BYTES: usize = 1 << 20;
 /// The wait where the gateway names none.
-pub(super) const USUAL_WAIT: Duration = Duration::from_secs(1);
+pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 /// The longest wait, whatever is asked for.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! The legacy session: how the client opened it, and the id and version every later request carries.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -8,12 +8,13 @@ use mcp::envelope::text_of;
 use mcp::http::{PROTOCOL_VERSION, SESSION_ID};
 use mcp::members::Members;
 use mcp::span::DEEPEST;
+use vocabulary::lock;
 
 /// What is known of the client's session.
 #[derive(Default)]
 pub(super) struct Session {
     state: Mutex<State>,
-    /// Held while a lost session is opened anew, so that it happens once.
+    /// Held while a lost session is reopened, so that it happens once.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
 
@@ -35,7 +36,7 @@ struct Opened {
 pub(super) struct Generation(u64);
 
 /// How the client opened its session, in its own words.
-pub(super) struct Opening {
+pub(super) struct Handshake {
     pub(super) initialize: Bytes,
     pub(super) initialized: Option<Bytes>,
 }
@@ -47,7 +48,7 @@ impl Session {
         let version = members.and_then(|members| members.get("protocolVersion").and_then(text_of));
         let version = version.and_then(|version| HeaderValue::from_str(&version).ok());
         let mut state = self.state();
-        // The same words again: a lost session was opened anew, and the client is ready already.
+        // The same words again: a lost session was reopened, and the client is ready already.
         if state.initialize.as_ref() != Some(&initialize) {
             state.initialized = None;
         }
@@ -58,7 +59,7 @@ impl Session {
     }
 
     /// The client said that it is ready.
-    pub(super) fn ready(&self, initialized: Bytes) {
+    pub(super) fn initialized(&self, initialized: Bytes) {
         self.state().initialized = Some(initialized);
     }
 
@@ -75,15 +76,15 @@ impl Session {
     }
 
     /// Whether this is the session of now.
-    pub(super) fn is(&self, generation: Generation) -> bool {
+    pub(super) fn is_current(&self, generation: Generation) -> bool {
         let state = self.state();
         state.opened.is_some() && generation == Generation(state.count)
     }
 
-    /// How to open it anew.
-    pub(super) fn opening(&self) -> Option<Opening> {
+    /// How to reopen it.
+    pub(super) fn handshake(&self) -> Option<Handshake> {
         let state = self.state();
-        Some(Opening {
+        Some(Handshake {
             initialize: state.initialize.clone()?,
             initialized: state.initialized.clone(),
         })
@@ -97,7 +98,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -115,7 +116,7 @@ mod tests {
             Some(HeaderValue::from_static("s1")),
             br#"{"protocolVersion":"2025-06-18"}"#,
         );
-        session.ready(words.clone());
+        session.initialized(words.clone());
         let (headers, generation) = session.headers();
         assert_eq!(generation, Some(first));
         assert_eq!(
@@ -123,15 +124,15 @@ mod tests {
             (&"s1".parse().unwrap(), &"2025-06-18".parse().unwrap())
         );
         let second = session.open(words.clone(), None, br#"{"protocolVersion":"2025-11-25"}"#);
-        assert!(session.is(second) && !session.is(first));
+        assert!(session.is_current(second) && !session.is_current(first));
         assert_eq!(
-            session.opening().unwrap().initialized,
+            session.handshake().unwrap().initialized,
             Some(words),
             "the client stays ready"
         );
         session.open(Bytes::from_static(b"{ }"), None, b"{}");
         assert_eq!(
-            session.opening().unwrap().initialized,
+            session.handshake().unwrap().initialized,
             None,
             "a client that begins again does not"
         );

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 /// A line of standard input.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Line {
-    /// Something was said.
-    Said(Bytes),
+    /// A line that is not blank.
+    Whole(Bytes),
     /// It was longer than the limit, and skipped.
     TooLong,
 }
@@ -43,12 +43,12 @@ fn read_lines(mut input: impl BufRead, longest: usize, mut wants: impl FnMut(Lin
         let (used, is_over) = (taken.len() + usize::from(end.is_some()), piece.is_empty());
         input.consume(used);
         if ends {
-            let said = std::mem::take(&mut line);
-            let said = match std::mem::take(&mut skipping) {
+            let whole = std::mem::take(&mut line);
+            let ended = match std::mem::take(&mut skipping) {
                 true => Some(Line::TooLong),
-                false => (!said.trim_ascii().is_empty()).then(|| Line::Said(said.into())),
+                false => (!whole.trim_ascii().is_empty()).then(|| Line::Whole(whole.into())),
             };
-            if !said.is_none_or(&mut wants) || is_over {
+            if !ended.is_none_or(&mut wants) || is_over {
                 return;
             }
         }
@@ -56,54 +56,54 @@ fn read_lines(mut input: impl BufRead, longest: usize, mut wants: impl FnMut(Lin
 }
 
 /// The one writer of standard output.
-pub(super) struct Printer {
-    out: Out,
+pub(super) struct StdoutWriter {
+    sender: StdoutSender,
     written: oneshot::Receiver<()>,
 }
 
-/// A way to the printer.
+/// A way to the writer of standard output.
 #[derive(Clone)]
-pub(super) struct Out(mpsc::Sender<Item>);
+pub(super) struct StdoutSender(mpsc::Sender<Item>);
 
 enum Item {
     Message(Bytes),
     End,
 }
 
-impl Printer {
+impl StdoutWriter {
     /// Starts to write.
     pub(super) fn start() -> io::Result<Self> {
         let (sender, mut items) = mpsc::channel(QUEUE);
         let (done, written) = oneshot::channel();
         let write = move || {
-            // A reader that has gone away ends the writing, which everybody who prints is told.
-            let _ = print_lines(io::stdout().lock(), &mut items);
+            // A reader that has gone away ends the writing, which everybody who sends is told.
+            let _ = write_lines(io::stdout().lock(), &mut items);
             drop(items);
             let _ = done.send(());
         };
         std::thread::Builder::new().name("stdout".to_owned()).spawn(write)?;
-        let out = Out(sender);
-        Ok(Self { out, written })
+        let sender = StdoutSender(sender);
+        Ok(Self { sender, written })
     }
 
-    /// A way to print.
-    pub(super) fn out(&self) -> Out {
-        self.out.clone()
+    /// A way to write.
+    pub(super) fn sender(&self) -> StdoutSender {
+        self.sender.clone()
     }
 
     /// Writes what is queued, unless the reader does not take it.
     pub(super) async fn finish(self) {
         let last = async {
-            let _ = self.out.0.send(Item::End).await;
+            let _ = self.sender.0.send(Item::End).await;
             let _ = self.written.await;
         };
         let _ = tokio::time::timeout(LAST_LINES, last).await;
     }
 }
 
-impl Out {
+impl StdoutSender {
     /// Writes a message as one line.
-    pub(super) async fn print(&self, message: Bytes) {
+    pub(super) async fn send(&self, message: Bytes) {
         let _ = self.0.send(Item::Message(on_one_line(message))).await;
     }
 
@@ -113,7 +113,7 @@ impl Out {
     }
 }
 
-fn print_lines(output: impl Write, items: &mut mpsc::Receiver<Item>) -> io::Result<()> {
+fn write_lines(output: impl Write, items: &mut mpsc::Receiver<Item>) -> io::Result<()> {
     let mut output = BufWriter::new(output);
     while let Some(Item::Message(message)) = items.blocking_recv() {
         output.write_all(&message)?;
@@ -139,7 +139,7 @@ fn on_one_line(message: Bytes) -> Bytes {
 
 /// Lines that wait in either direction.
 const QUEUE: usize = 16;
-/// How long a reader may take for what was said last.
+/// How long a reader may take for the last messages.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -155,8 +155,8 @@ mod tests {
         lines
     }
 
-    fn said(text: &'static str) -> Line {
-        Line::Said(Bytes::from_static(text.as_bytes()))
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         for buffer in [1, 3, 64] {
             assert_eq!(
                 read(b"{\"a\"}\n\r\n  \n1234567\n123456\nlast", buffer),
-                [said("{\"a\"}"), Line::TooLong, said("123456"), said("last")]
+                [whole("{\"a\"}"), Line::TooLong, whole("123456"), whole("last")]
             );
         }
         assert_eq!(read(b"", 3), []);

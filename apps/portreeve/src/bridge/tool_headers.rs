@@ -1,7 +1,8 @@
-//! Which arguments of which tools are mirrored in headers, learned from the lists that pass through.
+//! The headers that mirror a modern message: which arguments of which tools they hold (`x-mcp-header`) is learned
+//! from the lists that pass through.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use http::HeaderMap;
 use mcp::envelope::text_of;
@@ -9,14 +10,15 @@ use mcp::headers::{self, Marks, Named};
 use mcp::members::Members;
 use mcp::span::DEEPEST;
 use serde_json::value::RawValue;
+use vocabulary::lock;
 
 use super::message::Mirrored;
 
-/// The marks of the tools that were listed.
+/// The header marks of the tools that were listed.
 #[derive(Default)]
-pub(super) struct KnownMarks(Mutex<HashMap<String, Marks>>);
+pub(super) struct ToolHeaders(Mutex<HashMap<String, Marks>>);
 
-impl KnownMarks {
+impl ToolHeaders {
     /// Takes the marks from the result of `tools/list`.
     pub(super) fn learn(&self, result: &[u8]) {
         let Ok(members) = Members::read(result, DEEPEST) else {
@@ -26,7 +28,7 @@ impl KnownMarks {
             .get("tools")
             .and_then(|tools| serde_json::from_slice(tools).ok())
             .unwrap_or_default();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         for tool in tools {
             let Ok(tool) = Members::read(tool.get().as_bytes(), DEEPEST) else {
                 continue;
@@ -37,7 +39,7 @@ impl KnownMarks {
             // A tool without marks, or with bad ones, has no headers: what was known of it goes.
             let marks = tool.get("inputSchema").and_then(|schema| Marks::read(schema).ok());
             match marks.filter(|marks| !marks.is_empty()) {
-                Some(marks) if known.len() < MOST_TOOLS || known.contains_key(name.as_ref()) => {
+                Some(marks) if known.len() < MAX_TOOLS || known.contains_key(name.as_ref()) => {
                     known.insert(name.into_owned(), marks);
                 }
                 Some(_) => {}
@@ -54,7 +56,7 @@ impl KnownMarks {
             name: mirrored.name.as_deref(),
         };
         let marks = match (mirrored.method.as_str(), &mirrored.name) {
-            ("tools/call", Some(name)) => self.of(name),
+            ("tools/call", Some(name)) => self.marks_of(name),
             (_, _) => Marks::default(),
         };
         let mut headers = HeaderMap::new();
@@ -62,14 +64,14 @@ impl KnownMarks {
         headers
     }
 
-    fn of(&self, tool: &str) -> Marks {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn marks_of(&self, tool: &str) -> Marks {
+        let known = lock(&self.0);
         known.get(tool).cloned().unwrap_or_default()
     }
 }
 
 /// As many tools as the gateway lists.
-const MOST_TOOLS: usize = 10_000;
+const MAX_TOOLS: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    fn headers(known: &KnownMarks) -> Vec<(String, String)> {
+    fn headers(known: &ToolHeaders) -> Vec<(String, String)> {
         let mirrored = Mirrored {
             version: "2026-07-28".to_owned(),
             method: "tools/call".to_owned(),
@@ -101,7 +103,7 @@ mod tests {
             pair("mcp-name", "=?base64?Z3LDtsOfZQ==?="),
             pair("mcp-protocol-version", "2026-07-28"),
         ];
-        let known = KnownMarks::default();
+        let known = ToolHeaders::default();
         assert_eq!(headers(&known), plain);
         let list = |mark: &str| {
             format!(
