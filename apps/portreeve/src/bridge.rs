@@ -1,19 +1,38 @@
 //! A bridge between standard input and output and the gateway, for MCP clients that only spawn commands. It
 //! forwards messages and judges none: every check is the gateway's, reached over Streamable HTTP like by any
 //! client.
+//!
+//! The modules stand in the order of their imports: each knows only those above it.
+
+// The client's side: lines, and the messages in them.
+mod stdio;
+
+mod message;
+
+// The gateway's side: where it is, who we are there, one exchange, what it answered.
+mod endpoint;
 
 mod credential;
-mod dispatch;
-mod endpoint;
-mod forward;
+
 mod gateway_client;
-mod in_flight;
-mod message;
+
 mod response;
+
+// What is remembered between messages.
 mod session;
-mod standalone_stream;
-mod stdio;
+
 mod tool_headers;
+
+mod in_flight;
+
+// From the gateway to the client, and from the client to the gateway.
+mod deliver;
+
+mod standalone_stream;
+
+mod forward;
+
+mod dispatch;
 
 use std::path::Path;
 
@@ -35,8 +54,9 @@ pub(crate) async fn run(
     let endpoint = Endpoint::find(config, server)?;
     let lines = read_stdin(endpoint.max_request_bytes())?;
     let stdout = StdoutWriter::start()?;
-    let forwarder = Forwarder::new(GatewayClient::new(endpoint, credential), stdout.sender());
-    Dispatcher::new(forwarder).serve(lines).await;
+    let client = GatewayClient::new(endpoint, credential);
+    let forwarder = Forwarder::new(client, stdout.sender());
+    Dispatcher::new(forwarder, stdout.sender()).serve(lines).await;
     stdout.finish().await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Takes the client's lines one by one and gives each message to a task of its own, so that a slow call
-//! holds nothing up; ends when the input ends.
+//! Takes the client's lines one by one and gives each message to a task of its own, so that a slow call holds nothing
+//! up; ends when the input ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,30 +9,33 @@ use mcp::{Method, RequestId};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::forward::{Forwarder, Pending, Purpose};
+use super::deliver::Pending;
+use super::forward::Forwarder;
 use super::in_flight::{CancelBy, InFlight, InFlightRequest};
 use super::message::{self, Era, INTERNAL_ERROR, INVALID_REQUEST, Message, MessageKind, Mirrored};
-use super::stdio::Line;
+use super::stdio::{Line, StdoutSender};
 use crate::wire_up::stop_signal;
 
 /// Where the client's messages come in.
 pub(super) struct Dispatcher {
     forwarder: Arc<Forwarder>,
+    out: StdoutSender,
     in_flight: InFlight,
-    places: Arc<Semaphore>,
+    /// One for each request that may be with the gateway at the same time.
+    slots: Arc<Semaphore>,
     /// What ends by itself.
     tasks: JoinSet<()>,
     /// Streams that do not.
     subscriptions: JoinSet<()>,
-    turn: HandshakeBarrier,
+    barrier: HandshakeBarrier,
 }
 
-/// Requests of a session wait until what opens it, said before them, has been done.
+/// Requests of a session wait until the handshake messages before them have been forwarded.
 #[derive(Clone, Default)]
 struct HandshakeBarrier(Option<watch::Receiver<()>>);
 
 impl HandshakeBarrier {
-    async fn come(self) {
+    async fn passed(self) {
         if let Some(mut before) = self.0 {
             // Nothing is ever sent: the sender goes when its task is done.
             while before.changed().await.is_ok() {}
@@ -49,24 +52,25 @@ enum End {
 }
 
 impl Dispatcher {
-    pub(super) fn new(forwarder: Arc<Forwarder>) -> Self {
+    pub(super) fn new(forwarder: Arc<Forwarder>, out: StdoutSender) -> Self {
         Self {
             forwarder,
+            out,
             in_flight: InFlight::default(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            slots: Arc::new(Semaphore::new(MAX_AT_ONCE)),
             tasks: JoinSet::new(),
             subscriptions: JoinSet::new(),
-            turn: HandshakeBarrier::default(),
+            barrier: HandshakeBarrier::default(),
         }
     }
 
-    /// Takes lines until they end, then lets requests under way finish and ends the session.
+    /// Takes lines until they end, then lets requests in flight finish and ends the session.
     pub(super) async fn serve(mut self, mut lines: mpsc::Receiver<Line>) {
-        let (out, stop) = (self.forwarder.out.clone(), stop_signal());
+        let (out, stop) = (self.out.clone(), stop_signal());
         tokio::pin!(stop);
         let end = loop {
             tokio::select! {
-                line = lines.recv(), if self.tasks.len() < MOST_TASKS => match line {
+                line = lines.recv(), if self.tasks.len() < MAX_TASKS => match line {
                     Some(line) => self.take(line).await,
                     None => break End::Input,
                 },
@@ -91,137 +95,127 @@ impl Dispatcher {
             Line::TooLong => Err(message::error_response(None, INVALID_REQUEST, TOO_LONG)),
         };
         match parsed {
-            Ok(message) => self.carry(message).await,
-            Err(error) => self.forwarder.out.send(error).await,
+            Ok(message) => self.dispatch(message).await,
+            Err(error) => self.out.send(error).await,
         }
     }
 
-    async fn carry(&mut self, message: Message) {
+    async fn dispatch(&mut self, message: Message) {
         let Message { body, kind, era } = message;
         let forwarder = Arc::clone(&self.forwarder);
         match (kind, era) {
             (MessageKind::Initialize(id), _) => {
-                let (before, done) = self.next_turn();
-                self.tasks.spawn(async move {
-                    before.come().await;
-                    forwarder.open(id, body).await;
-                    drop(done);
-                });
+                self.forward_handshake(async move { forwarder.initialize(id, body).await });
             }
             (MessageKind::Initialized, Era::Legacy) => {
-                let (before, done) = self.next_turn();
-                self.tasks.spawn(async move {
-                    before.come().await;
-                    forwarder.ready(body).await;
-                    drop(done);
-                });
+                self.forward_handshake(async move { forwarder.initialized(body).await });
             }
-            (MessageKind::Request(id, method), Era::Legacy) => self.ask(id, &method, body).await,
+            (MessageKind::Request(id, method), Era::Legacy) => self.request(id, &method, body).await,
             (MessageKind::Request(id, method), Era::Modern(mirrored)) => {
-                self.ask_modern(id, &method, mirrored, body).await
+                self.request_modern(id, &method, mirrored, body).await;
             }
-            (MessageKind::Batch(ids), _) => self.ask_all(ids, body),
+            (MessageKind::Batch(ids), _) => self.batch(ids, body),
             (MessageKind::Cancelled(id), era) => match (id.and_then(|id| self.in_flight.cancel(&id)), era) {
                 // HTTP has no other word for it than the end of the stream.
                 (Some(CancelBy::ClosingStream), _) | (None, Era::Modern(_)) => {}
-                (Some(CancelBy::Notification), _) | (None, Era::Legacy) => self.tell(body),
+                (Some(CancelBy::Notification), _) | (None, Era::Legacy) => self.notify(body),
             },
             (MessageKind::Notification | MessageKind::Initialized, Era::Modern(mirrored)) => {
                 self.tasks
-                    .spawn(async move { forwarder.tell_modern(&mirrored, body).await });
+                    .spawn(async move { forwarder.notify_modern(&mirrored, body).await });
             }
-            (MessageKind::Notification, Era::Legacy) => self.tell(body),
+            (MessageKind::Notification, Era::Legacy) => self.notify(body),
             (MessageKind::Response, _) => {
                 self.tasks.spawn(async move { forwarder.respond(body).await });
             }
         }
     }
 
-    async fn ask(&mut self, id: RequestId, method: &Method, body: Bytes) {
-        let Some(request) = self.in_flight.register(&id, CancelBy::Notification) else {
-            return self
-                .forwarder
-                .out
-                .send(message::error_response(Some(&id), INTERNAL_ERROR, TOO_MANY))
-                .await;
-        };
-        let mut pending = Pending::one(id, method);
-        let (forwarder, places, turn) = (Arc::clone(&self.forwarder), Arc::clone(&self.places), self.turn.clone());
+    /// Forwards a message of the handshake behind those before it; requests of the session wait for it.
+    fn forward_handshake(&mut self, forwarding: impl Future<Output = ()> + Send + 'static) {
+        let (done, next) = watch::channel(());
+        let before = std::mem::replace(&mut self.barrier, HandshakeBarrier(Some(next)));
         self.tasks.spawn(async move {
-            turn.come().await;
-            let _place = places.acquire().await;
+            before.passed().await;
+            forwarding.await;
+            drop(done);
+        });
+    }
+
+    async fn request(&mut self, id: RequestId, method: &Method, body: Bytes) {
+        let Some(request) = self.register(&id, CancelBy::Notification).await else {
+            return;
+        };
+        let mut pending = Pending::request(id, method);
+        let (forwarder, slots, barrier) = (
+            Arc::clone(&self.forwarder),
+            Arc::clone(&self.slots),
+            self.barrier.clone(),
+        );
+        self.tasks.spawn(async move {
+            barrier.passed().await;
+            let _slot = slots.acquire().await;
             if request.is_cancelled() {
                 return;
             }
-            let done = forwarder.ask(&mut pending, body).await;
+            let done = forwarder.request(&mut pending, body).await;
             if !request.is_cancelled() {
                 forwarder.settle(done, &pending).await;
             }
         });
     }
 
-    async fn ask_modern(&mut self, id: RequestId, method: &Method, mirrored: Mirrored, body: Bytes) {
-        let Some(request) = self.in_flight.register(&id, CancelBy::ClosingStream) else {
-            return self
-                .forwarder
-                .out
-                .send(message::error_response(Some(&id), INTERNAL_ERROR, TOO_MANY))
-                .await;
+    async fn request_modern(&mut self, id: RequestId, method: &Method, mirrored: Mirrored, body: Bytes) {
+        let Some(request) = self.register(&id, CancelBy::ClosingStream).await else {
+            return;
         };
-        let pending = Pending::one(id, method);
-        let (forwarder, places) = (Arc::clone(&self.forwarder), Arc::clone(&self.places));
-        let tasks = match method.as_str() {
-            "subscriptions/listen" => &mut self.subscriptions,
-            _ => &mut self.tasks,
+        let mut pending = Pending::request(id, method);
+        let (forwarder, slots) = (Arc::clone(&self.forwarder), Arc::clone(&self.slots));
+        let tasks = match *method == Method::Listen {
+            true => &mut self.subscriptions,
+            false => &mut self.tasks,
         };
         tasks.spawn(async move {
             let work = async {
-                let _place = places.acquire().await;
-                let mut pending = pending;
-                let done = forwarder.ask_modern(&mut pending, &mirrored, body).await;
+                let _slot = slots.acquire().await;
+                let done = forwarder.request_modern(&mut pending, &mirrored, body).await;
                 forwarder.settle(done, &pending).await;
             };
             unless_closed(&request, work).await;
         });
     }
 
-    fn ask_all(&mut self, ids: Vec<RequestId>, body: Bytes) {
-        let purpose = Purpose::ForwardOnly;
-        let mut pending = Pending { ids, purpose };
-        let (forwarder, places, turn) = (Arc::clone(&self.forwarder), Arc::clone(&self.places), self.turn.clone());
+    fn batch(&mut self, ids: Vec<RequestId>, body: Bytes) {
+        let mut pending = Pending::batch(ids);
+        let (forwarder, slots, barrier) = (
+            Arc::clone(&self.forwarder),
+            Arc::clone(&self.slots),
+            self.barrier.clone(),
+        );
         self.tasks.spawn(async move {
-            turn.come().await;
-            let _place = places.acquire().await;
-            let done = forwarder.ask(&mut pending, body).await;
+            barrier.passed().await;
+            let _slot = slots.acquire().await;
+            let done = forwarder.request(&mut pending, body).await;
             forwarder.settle(done, &pending).await;
         });
     }
 
-    /// A notification of the session; before there is one, nobody would understand it.
-    fn tell(&mut self, body: Bytes) {
-        let (forwarder, turn) = (Arc::clone(&self.forwarder), self.turn.clone());
+    fn notify(&mut self, body: Bytes) {
+        let (forwarder, barrier) = (Arc::clone(&self.forwarder), self.barrier.clone());
         self.tasks.spawn(async move {
-            turn.come().await;
-            if forwarder.session.headers().1.is_some() {
-                forwarder.tell(body).await;
-            }
+            barrier.passed().await;
+            forwarder.notify(body).await;
         });
     }
 
-    /// The turn that is waited for, and what to hold while those behind wait.
-    fn next_turn(&mut self) -> (HandshakeBarrier, watch::Sender<()>) {
-        let (done, next) = watch::channel(());
-        (std::mem::replace(&mut self.turn, HandshakeBarrier(Some(next))), done)
-    }
-}
-
-impl Pending {
-    fn one(id: RequestId, method: &Method) -> Self {
-        let purpose = match method.as_str() {
-            "tools/list" => Purpose::LearnToolHeaders,
-            _ => Purpose::ForwardOnly,
-        };
-        Self { ids: vec![id], purpose }
+    /// Registers a request; one too many is answered with an error.
+    async fn register(&self, id: &RequestId, by: CancelBy) -> Option<InFlightRequest> {
+        let registered = self.in_flight.register(id, by);
+        if registered.is_none() {
+            let error = message::error_response(Some(id), INTERNAL_ERROR, TOO_MANY);
+            self.out.send(error).await;
+        }
+        registered
     }
 }
 
@@ -234,10 +228,10 @@ async fn unless_closed(request: &InFlightRequest, work: impl Future<Output = ()>
 }
 
 /// Requests that are with the gateway at the same time; others wait.
-const AT_ONCE: usize = 64;
-/// Messages under way; beyond that the client's next line waits. More than requests can be, so that a
+const MAX_AT_ONCE: usize = 64;
+/// Messages that are being forwarded; beyond that the client's next line waits. More than requests can be, so that a
 /// cancellation or an answer still comes through.
-const MOST_TASKS: usize = 1024;
+const MAX_TASKS: usize = 1024;
 /// How long answers may take after the input has ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 const TOO_LONG: &str = "the line is longer than the gateway's limit for a request; send less at once";
@@ -248,10 +242,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_turn_comes_when_what_was_before_is_done() {
-        HandshakeBarrier::default().come().await;
+    async fn a_request_waits_until_the_handshake_before_it_is_done() {
+        HandshakeBarrier::default().passed().await;
         let (done, next) = watch::channel(());
-        let waiting = tokio::spawn(HandshakeBarrier(Some(next)).come());
+        let waiting = tokio::spawn(HandshakeBarrier(Some(next)).passed());
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         drop(done);

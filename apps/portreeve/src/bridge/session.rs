@@ -15,7 +15,7 @@ use vocabulary::lock;
 pub(super) struct Session {
     state: Mutex<State>,
     /// Held while a lost session is reopened, so that it happens once.
-    pub(super) renewing: tokio::sync::Mutex<()>,
+    pub(super) reopening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
