@@ -350,63 +350,101 @@ impl Log {
     }
 }
 
-#[tokio::test]
-async fn every_filter_gives_its_records_newest_first() {
+fn named(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+/// Each filter gives the records with these numbers.
+async fn expect<const N: usize>(cases: [(Filter, Vec<u64>); N]) {
     let log = log().await;
-    let all = Filter::default;
-    let text = |text: &str| Some(text.to_owned());
-    let time = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
-    for (filter, expected) in [
-        (all(), vec![8, 7, 6, 5, 4, 3, 2, 1]),
-        (Filter { limit: 3, ..all() }, vec![8, 7, 6]),
+    for (filter, expected) in cases {
+        assert_eq!(log.seqs(filter.clone()), expected, "{filter:?}");
+    }
+    log.ledger.shutdown();
+}
+
+#[tokio::test]
+async fn records_come_newest_first_page_by_page() {
+    expect([
+        (Filter::default(), vec![8, 7, 6, 5, 4, 3, 2, 1]),
+        (
+            Filter {
+                limit: 3,
+                ..Filter::default()
+            },
+            vec![8, 7, 6],
+        ),
         (
             Filter {
                 limit: 2,
                 order: Order::OldestFirst,
                 after_seq: Some(3),
-                ..all()
+                ..Filter::default()
             },
             vec![4, 5],
         ),
         (
             Filter {
                 before_seq: Some(3),
-                ..all()
+                ..Filter::default()
             },
             vec![2, 1],
         ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_by_kind_or_time_gives_those_records() {
+    let time = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+    expect([
         (
             Filter {
                 kind: Some(RecordType::Request),
-                ..all()
+                ..Filter::default()
             },
             vec![6, 5, 4, 3, 2, 1],
         ),
         (
             Filter {
                 kind: Some(RecordType::Admin),
-                ..all()
+                ..Filter::default()
             },
             vec![7],
         ),
         (
             Filter {
                 kind: Some(RecordType::Egress),
-                ..all()
+                ..Filter::default()
             },
             vec![],
         ),
         (
             Filter {
+                since: time(3),
+                until: time(5),
+                ..Filter::default()
+            },
+            vec![5, 4, 3],
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_by_status_gives_those_records() {
+    expect([
+        (
+            Filter {
                 status: Some(Status::Allowed),
-                ..all()
+                ..Filter::default()
             },
             vec![8, 2, 1],
         ),
         (
             Filter {
                 status: Some(Status::Denied),
-                ..all()
+                ..Filter::default()
             },
             vec![7, 5],
         ),
@@ -414,116 +452,120 @@ async fn every_filter_gives_its_records_newest_first() {
             Filter {
                 status: Some(Status::Denied),
                 kind: Some(RecordType::Request),
-                ..all()
+                ..Filter::default()
             },
             vec![5],
         ),
         (
             Filter {
                 status: Some(Status::Pending),
-                ..all()
+                ..Filter::default()
             },
             vec![6],
         ),
         (
             Filter {
                 status: Some(Status::Error),
-                ..all()
+                ..Filter::default()
             },
             vec![4, 3],
         ),
         (
             Filter {
                 status: Some(Status::Redacted),
-                ..all()
+                ..Filter::default()
             },
             vec![],
         ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_by_server_or_tool_gives_what_was_called() {
+    expect([
         (
             Filter {
-                server: text("files"),
-                ..all()
+                server: named("files"),
+                ..Filter::default()
             },
             vec![8, 4, 3, 2, 1],
         ),
         (
             Filter {
-                tool: text("fetch"),
-                ..all()
+                tool: named("fetch"),
+                ..Filter::default()
             },
             vec![6, 5],
         ),
         (
             Filter {
-                tool: text("write_file"),
+                tool: named("write_file"),
                 kind: Some(RecordType::Inventory),
-                ..all()
+                ..Filter::default()
             },
             vec![8],
         ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_by_principal_session_or_run_gives_what_they_did() {
+    expect([
         (
             Filter {
-                principal: text("bob"),
-                ..all()
+                principal: named("bob"),
+                ..Filter::default()
             },
             vec![3],
         ),
         (
             Filter {
-                principal: text("root"),
-                ..all()
+                principal: named("root"),
+                ..Filter::default()
             },
             vec![7],
         ),
         (
             Filter {
-                session: text("session-1"),
+                session: named("session-1"),
                 limit: 1,
-                ..all()
+                ..Filter::default()
             },
             vec![6],
         ),
         (
             Filter {
-                session: text(&Digest::of(b"session-1").to_string()),
+                session: named(&Digest::of(b"session-1").to_string()),
                 limit: 1,
-                ..all()
+                ..Filter::default()
             },
             vec![6],
         ),
         (
             Filter {
-                session: text("session-2"),
-                ..all()
+                session: named("session-2"),
+                ..Filter::default()
             },
             vec![],
         ),
         (
             Filter {
-                run: text("run-1"),
-                ..all()
+                run: named("run-1"),
+                ..Filter::default()
             },
             vec![4],
         ),
         (
             Filter {
-                since: time(3),
-                until: time(5),
-                ..all()
-            },
-            vec![5, 4, 3],
-        ),
-        (
-            Filter {
-                principal: text("x' OR 1=1 --"),
-                ..all()
+                principal: named("x' OR 1=1 --"),
+                ..Filter::default()
             },
             vec![],
         ),
-    ] {
-        assert_eq!(log.seqs(filter.clone()), expected, "{filter:?}");
-    }
-    log.ledger.shutdown();
+    ])
+    .await;
 }
 
 #[tokio::test]
