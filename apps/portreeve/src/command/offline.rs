@@ -1,7 +1,7 @@
 //! The control plane while no gateway runs: the same API over the state directory, for the command that
 //! holds its lock. The log is opened for writing only when something has to be recorded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use control::ports::{
     self, Approval, GatewayStatus, Later, PortError, Ports, Recorder, Reload, ServerHealth, ServerView,
@@ -10,7 +10,7 @@ use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
 use policy::{Inventory, InventoryStore as _, PolicySnapshot};
 use store::{Activity, Store};
-use vocabulary::{Clock, Digest, ServerId, ToolName};
+use vocabulary::{Clock, Digest, ServerId, ToolName, lock};
 
 use crate::config::Config;
 use crate::wire_up::{
@@ -48,7 +48,7 @@ pub(super) struct Closing(Log);
 impl Closing {
     /// Brings what was recorded to the disk. Blocks.
     pub(super) fn close(self) {
-        if let Some(ledger) = self.0.0.open.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(ledger) = lock(&self.0.0.open).take() {
             ledger.shutdown();
         }
     }
@@ -66,7 +66,7 @@ struct Shared {
 impl Log {
     /// Blocks.
     fn append(&self, event: Event) -> Result<(), LedgerDown> {
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.0.open);
         let ledger = match open.take() {
             Some(ledger) => ledger,
             None => {

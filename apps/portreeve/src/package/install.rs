@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,7 +13,7 @@ use sandbox::{
     Attempt, Egress, Ending, HostResolver, Launcher, NetPolicy, Plan, PlanDraft, ResourceLimits, Tier, Verdict, Witness,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use vocabulary::ServerId;
+use vocabulary::{ServerId, lock};
 
 use super::installed::{Unfit, locked};
 use super::lock::Locked;
@@ -213,14 +213,14 @@ impl Witness for Blocked {
     fn saw(&self, attempt: Attempt) {
         if attempt.verdict == Verdict::Blocked {
             let line = format!("{}:{} ({})", attempt.host, attempt.port, attempt.reason.as_str());
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(line);
+            lock(&self.0).insert(line);
         }
     }
 }
 
 impl Blocked {
     fn told(&self) -> String {
-        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = lock(&self.0);
         match hosts.is_empty() {
             true => String::new(),
             false => format!(

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use gateway::ServerState;
@@ -13,7 +13,7 @@ use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, StoredSe
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
 use screening::result::validate::{Declaration, Mode};
-use vocabulary::{Digest, ServerId, ToolName};
+use vocabulary::{Digest, ServerId, ToolName, lock};
 
 use super::plan;
 use super::running::{Running, ServerLine};
@@ -106,7 +106,7 @@ impl Running {
             Ok(seen) => match self.take_in(id, line, seen).await {
                 Ok(Taken::Replaced) => false,
                 Ok(Taken::InForce) => {
-                    *line.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    *lock(&line.last_failure) = None;
                     line.state.send_replace(ServerState::Up);
                     true
                 }
@@ -125,7 +125,7 @@ impl Running {
     }
 
     fn mark_down(&self, line: &ServerLine, why: &str) {
-        *line.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        *lock(&line.last_failure) = Some(why.to_owned());
         line.state.send_replace(ServerState::Down);
     }
 

@@ -1,6 +1,6 @@
 //! Connects the control plane's ports to store, log and gateway.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use control::Operator;
@@ -14,7 +14,7 @@ use gateway::edge::tokens::TokenTable;
 use ledger::Event;
 use policy::{ApproveFault, InventoryEvent, InventoryStore, PolicySnapshot, StoredServer, approve};
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
-use vocabulary::{Digest, ServerId, Timestamp, ToolName};
+use vocabulary::{Digest, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
 use super::running::{Running, issued};
@@ -329,7 +329,7 @@ impl Running {
             ServerState::Pending => ServerHealth::Unknown,
             ServerState::Up => ServerHealth::Up,
             ServerState::Down => {
-                let why = line.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let why = lock(&line.last_failure).clone();
                 ServerHealth::Down(why.unwrap_or_default())
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::Context;
 use gateway::edge::authenticate::Identity;
@@ -15,7 +15,7 @@ use policy::{InventoryStore, Rules, StoredServer};
 use sandbox::Launcher;
 use store::{Store, TokenKind, TokenRow};
 use tokio::sync::{Notify, watch};
-use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp};
+use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 
 use super::plan;
 use super::processes::{self, Harbour};
@@ -115,7 +115,7 @@ impl Running {
     }
 
     pub(super) fn with_current<T>(&self, read: impl FnOnce(&mut Current) -> T) -> T {
-        read(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&mut lock(&self.current))
     }
 
     /// A town of what is known now; what did not change is taken over from `previous`.

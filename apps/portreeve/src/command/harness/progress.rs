@@ -1,10 +1,11 @@
 //! How a run goes on: a table that is drawn anew on a terminal, one line a step elsewhere, nothing beside JSON.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use harness::{Progress, Step};
+use vocabulary::lock;
 
 use super::words::Form;
 use crate::config::variable;
@@ -91,8 +92,8 @@ impl Show {
         });
     }
 
-    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.rows)
     }
 }
 
