@@ -4,24 +4,17 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use vocabulary::words;
 
-/// A public registry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Registry {
-    /// The Node package registry.
-    Npm,
-    /// The Python package index.
-    Pypi,
-}
-
-impl Registry {
-    /// The word before the colon.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Npm => "npm",
-            Self::Pypi => "pypi",
-        }
+words! {
+    /// A public registry; the word stands before the colon.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum Registry {
+        /// The Node package registry.
+        Npm = "npm",
+        /// The Python package index.
+        Pypi = "pypi",
     }
 }
 
