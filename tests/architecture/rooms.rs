@@ -115,6 +115,43 @@ fn everything_comes_from_the_registry_and_every_room_takes_the_common_lints() {
 }
 
 #[test]
+fn every_dependency_is_used_where_it_is_listed() {
+    let (mut members, mut listed) = (rooms(), BTreeSet::new());
+    for further in ["tests", "tests/fixture", "benches/load", "benches/micro"] {
+        members.push((further.to_owned(), repository().join(further)));
+    }
+    let mut unused = Vec::new();
+    for (member, path) in members {
+        let source = source_of(&path);
+        let dependencies = dependencies(&manifest(&path));
+        let idle = dependencies.iter().filter(|name| !names_crate(&source, name));
+        unused.extend(idle.map(|name| format!("{member} does not use {name}")));
+        listed.extend(dependencies);
+    }
+    let workspace = manifest(&repository());
+    let offered = workspace["workspace"]["dependencies"].as_table().unwrap();
+    let idle = offered.keys().filter(|name| !listed.contains(*name));
+    unused.extend(idle.map(|name| format!("nobody takes {name} from the workspace")));
+    assert_eq!(unused, Vec::<String>::new());
+}
+
+#[test]
+fn a_crate_is_named_by_its_path_an_import_or_a_macro() {
+    for used in [
+        "use some_crate::A;",
+        "some_crate::run()",
+        "use some_crate as it;",
+        "some_crate!{}",
+        "use some_crate;",
+    ] {
+        assert!(names_crate(used, "some-crate"), "{used}");
+    }
+    for other in ["some_crates::A", "awesome_crate::A", "let some_crate = 1", ""] {
+        assert!(!names_crate(other, "some-crate"), "{other}");
+    }
+}
+
+#[test]
 fn a_new_edge_a_new_room_and_an_unused_permission_are_told_apart() {
     let table = table_of(
         "| crate | x | may know | rule |\n|---|---|---|---|\n| `low` | a | – | r |\n| `high` | a | low | r |\n| `app` (app) | a | all | r |",
@@ -186,6 +223,31 @@ fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
     let tables = ["dependencies", "build-dependencies", "dev-dependencies"].map(|kind| manifest.get(kind));
     let tables = tables.into_iter().flatten().filter_map(toml::Value::as_table);
     tables.flat_map(|table| table.keys().cloned()).collect()
+}
+
+/// Whether a source names this crate: `name::`, `name!`, `name;` or `name as`, as a whole word.
+fn names_crate(source: &str, dependency: &str) -> bool {
+    let name = dependency.replace('-', "_");
+    source.match_indices(&name).any(|(at, _)| {
+        let (before, rest) = source.split_at(at);
+        let after = rest.strip_prefix(&name).unwrap_or(rest);
+        !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            && ["::", "!", ";", " as "].iter().any(|next| after.starts_with(next))
+    })
+}
+
+/// Every Rust file of a member, laid end to end; those of members inside it left out.
+fn source_of(member: &Path) -> String {
+    let mut source = String::new();
+    for entry in std::fs::read_dir(member).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") && !path.join("Cargo.toml").exists() {
+            source.push_str(&source_of(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            source.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+    source
 }
 
 /// The rooms that exist, by their name in the table.
