@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
+use data_encoding::HEXLOWER;
 
 /// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,15 +41,9 @@ impl Digest {
     /// Reads `sha256:<64 lower-case hex digits>`; anything else is `None`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let hex = text.strip_prefix("sha256:")?.as_bytes();
+        let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?;
         let mut bytes = [0u8; 32];
-        if hex.len() != 64 {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-            let &[high, low] = pair else { return None };
-            *byte = nibble(high)? << 4 | nibble(low)?;
-        }
+        HEXLOWER.decode_mut(hex.as_bytes(), &mut bytes).ok()?;
         Some(Self(bytes))
     }
 
@@ -65,18 +60,9 @@ impl Digest {
     }
 }
 
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    }
-}
-
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "sha256:{}", HEXLOWER.encode_display(&self.0))
     }
 }
 
@@ -100,6 +86,9 @@ mod tests {
         assert_eq!(Digest::parse(empty), Some(Digest::of(b"")));
         assert_eq!(Digest::parse("sha256:00"), None);
         assert_eq!(Digest::parse(&empty.to_uppercase()), None);
+        assert_eq!(Digest::parse(&empty.replace("e3b0", "E3B0")), None);
+        assert_eq!(Digest::parse(&empty.replace("e3b0", "e3g0")), None);
+        assert_eq!(Digest::parse(&format!("{empty}00")), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use uuid::{Builder, Uuid};
 
 use crate::Clock;
@@ -86,7 +87,7 @@ impl TraceId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 

@@ -9,6 +9,7 @@ use axum::body::Body;
 use control::{ControlPlane, Operator};
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use store::{LockError, StateLock};
@@ -203,16 +204,7 @@ pub(super) fn records(body: &[u8]) -> anyhow::Result<Vec<&RawValue>> {
 
 /// A part of a path or a query, percent-encoded.
 pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-    text.bytes()
-        .map(|byte| {
-            if plain(byte) {
-                char::from(byte).to_string()
-            } else {
-                format!("%{byte:02X}")
-            }
-        })
-        .collect()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 fn refused(status: u16, body: &[u8]) -> Refused {
@@ -242,6 +234,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Discovery of a slow server is the longest thing a command waits for.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Everything that RFC 3986 does not call unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,5 +244,6 @@ mod tests {
     #[test]
     fn names_travel_in_paths_whatever_they_hold() {
         assert_eq!(encoded("get/weather v2é"), "get%2Fweather%20v2%C3%A9");
+        assert_eq!(encoded("a-b.c_d~e%&+"), "a-b.c_d~e%25%26%2B");
     }
 }
