@@ -20,7 +20,6 @@ async fn tries(scene: &Scene, gateway: &Gateway, agent: &Agent, (row, name): (&s
 }
 
 async fn test_7(stage: Stage) {
-    // R146, R150, R203, R204
     let scene = Scene::set(stage).await;
     let gateway = scene.gateway(|setup| setup).await;
     let agent = scene.agent(&gateway, "hostile", "ann").await;
@@ -55,7 +54,6 @@ async fn test_7(stage: Stage) {
 }
 
 async fn test_8(stage: Stage) {
-    // R147, R151, R205, R206
     let scene = Scene::set(stage).await;
     let gateway = scene.gateway(|setup| setup).await;
     let agent = scene.agent(&gateway, "hostile", "ann").await;
@@ -106,7 +104,6 @@ async fn test_8(stage: Stage) {
 }
 
 async fn allowed_names(stage: Stage) {
-    // R147
     let scene = Scene::set(stage).await;
     let gateway = scene.gateway(super::table::allowing).await;
     let agent = scene.agent(&gateway, "hostile", "ann").await;
@@ -137,7 +134,6 @@ fn time_of(record: &Value) -> jiff::Timestamp {
 }
 
 async fn receipts(stage: Stage) {
-    // R182, R183
     let scene = Scene::set(stage).await;
     let pairs = [
         ("workspace_only", "block_all"),
@@ -224,12 +220,20 @@ fn compare_with_kernel(word: &str, layers: &Value) {
 }
 
 on_stage! {
-    conformance_7_writes_and_reads_outside_the_workspace_fail_and_leave_nothing, Root, test_7;
-    conformance_7_holds_for_an_ordinary_user, Ordinary, test_7;
-    conformance_8_what_is_not_allowlisted_is_not_reached_and_the_log_says_so, Root, test_8;
-    conformance_8_holds_for_an_ordinary_user, Ordinary, test_8;
-    names_on_the_list_are_reached_by_every_door, Root, allowed_names;
-    names_on_the_list_are_reached_by_every_door_of_an_ordinary_user, Ordinary, allowed_names;
-    receipts_say_what_the_launcher_built, Root, receipts;
-    receipts_of_an_ordinary_gateway_say_what_the_launcher_built, Ordinary, receipts;
+    // R146, R150, R203, R204
+    fn conformance_7_writes_and_reads_outside_the_workspace_fail_and_leave_nothing, Root, test_7;
+    // R146, R150, R203, R204
+    fn conformance_7_holds_for_an_ordinary_user, Ordinary, test_7;
+    // R147, R151, R205, R206
+    fn conformance_8_what_is_not_allowlisted_is_not_reached_and_the_log_says_so, Root, test_8;
+    // R147, R151, R205, R206
+    fn conformance_8_holds_for_an_ordinary_user, Ordinary, test_8;
+    // R147
+    fn names_on_the_list_are_reached_by_every_door, Root, allowed_names;
+    // R147
+    fn names_on_the_list_are_reached_by_every_door_of_an_ordinary_user, Ordinary, allowed_names;
+    // R182, R183
+    fn receipts_say_what_the_launcher_built, Root, receipts;
+    // R182, R183
+    fn receipts_of_an_ordinary_gateway_say_what_the_launcher_built, Ordinary, receipts;
 }

@@ -63,7 +63,6 @@ async fn must_be_unknown(scene: &Scene, gateway: &Gateway, server: &str) {
 }
 
 async fn bad_servers(stage: Stage) {
-    // R148, R187
     let scene = Scene::set(stage).await;
     let flags: [&[&str]; 5] = [
         &["--garbage"],
@@ -89,7 +88,6 @@ async fn bad_servers(stage: Stage) {
 }
 
 async fn servers_without_a_word(stage: Stage) {
-    // R148, R187
     let scene = Scene::set(stage).await;
     let gateway = gateway(&scene, "6s", &[&["--silent"], &["--crash"]]).await;
     must_be_unknown(&scene, &gateway, "silent").await;
@@ -109,7 +107,6 @@ async fn nothing_is_left(scene: &Scene) {
 }
 
 async fn a_daemon(stage: Stage) {
-    // R148
     let scene = Scene::set(stage).await;
     let gateway = gateway(&scene, "20s", &[&["--daemon"]]).await;
     must_work(&scene, &gateway, "daemon").await;
@@ -121,7 +118,6 @@ async fn a_daemon(stage: Stage) {
 }
 
 async fn a_killed_gateway(stage: Stage) {
-    // R148
     let scene = Scene::set(stage).await;
     let gateway = gateway(&scene, "20s", &[&["--daemon"], &["--ignore-signals"]]).await;
     must_work(&scene, &gateway, "daemon").await;
@@ -132,7 +128,6 @@ async fn a_killed_gateway(stage: Stage) {
 }
 
 async fn a_flood(stage: Stage) {
-    // R148
     let scene = Scene::set(stage).await;
     let gateway = scene.gateway(|setup| setup.set("limits.timeout", "20s")).await;
     for attempt in super::attempts::of_rows(&["X3"]) {
@@ -156,7 +151,6 @@ async fn a_flood(stage: Stage) {
 }
 
 async fn bombs(stage: Stage) {
-    // R148
     let scene = Scene::set(stage).await;
     // Little memory, so that little has to be taken to pass it.
     let memory = |setup: Setup| setup.set("servers.hostile.sandbox.limits.memory", "256MiB");
@@ -277,16 +271,28 @@ fn command_line(process: &str) -> String {
 }
 
 on_stage! {
-    servers_that_are_no_good_trouble_nobody_else, Root, bad_servers;
-    ordinary_servers_that_are_no_good_trouble_nobody_else, Ordinary, bad_servers;
-    servers_that_say_nothing_are_known_to_be_down, Root, servers_without_a_word;
-    ordinary_servers_that_say_nothing_are_known_to_be_down, Ordinary, servers_without_a_word;
-    a_daemon_does_not_outlive_its_server, Root, a_daemon;
-    an_ordinary_daemon_does_not_outlive_its_server, Ordinary, a_daemon;
-    nothing_outlives_a_gateway_that_was_killed, Root, a_killed_gateway;
-    nothing_outlives_an_ordinary_gateway_that_was_killed, Ordinary, a_killed_gateway;
-    floods_of_output_and_files_are_bounded, Root, a_flood;
-    floods_of_output_and_files_of_an_ordinary_server_are_bounded, Ordinary, a_flood;
-    bombs_are_contained, Root, bombs;
-    bombs_of_an_ordinary_server_are_contained, Ordinary, bombs;
+    // R148, R187
+    fn servers_that_are_no_good_trouble_nobody_else, Root, bad_servers;
+    // R148, R187
+    fn ordinary_servers_that_are_no_good_trouble_nobody_else, Ordinary, bad_servers;
+    // R148, R187
+    fn servers_that_say_nothing_are_known_to_be_down, Root, servers_without_a_word;
+    // R148, R187
+    fn ordinary_servers_that_say_nothing_are_known_to_be_down, Ordinary, servers_without_a_word;
+    // R148, X2
+    fn a_daemon_does_not_outlive_its_server, Root, a_daemon;
+    // R148, X2
+    fn an_ordinary_daemon_does_not_outlive_its_server, Ordinary, a_daemon;
+    // R148, X2
+    fn nothing_outlives_a_gateway_that_was_killed, Root, a_killed_gateway;
+    // R148, X2
+    fn nothing_outlives_an_ordinary_gateway_that_was_killed, Ordinary, a_killed_gateway;
+    // R148, X3
+    fn floods_of_output_and_files_are_bounded, Root, a_flood;
+    // R148, X3
+    fn floods_of_output_and_files_of_an_ordinary_server_are_bounded, Ordinary, a_flood;
+    // R148, B1, B2, B3
+    fn bombs_are_contained, Root, bombs;
+    // R148, B1, B2, B3
+    fn bombs_of_an_ordinary_server_are_contained, Ordinary, bombs;
 }

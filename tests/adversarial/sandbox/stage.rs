@@ -146,7 +146,7 @@ fn furnish(directory: &Path, uid: u32) {
 
 /// Declares tests that take place on a stage of their own.
 macro_rules! on_stage {
-    ($($(#[$attribute:meta])* $name:ident, $cast:ident, $act:expr;)*) => {$(
+    ($($(#[$attribute:meta])* fn $name:ident, $cast:ident, $act:expr;)*) => {$(
         $(#[$attribute])*
         #[test]
         fn $name() {

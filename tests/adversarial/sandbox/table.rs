@@ -192,34 +192,50 @@ fn in_short(record: &Value) -> String {
 }
 
 on_stage! {
-    // R146, R148
-    files_outside_cannot_be_read_or_changed_by_a_server_of_root, Root, |stage| rows(stage, &FILES);
-    files_outside_cannot_be_read_or_changed_by_an_ordinary_server, Ordinary, |stage| rows(stage, &FILES);
-    // R148
-    other_processes_are_out_of_reach_of_a_server_of_root, Root, |stage| rows(stage, &PROCESSES);
-    other_processes_are_out_of_reach_of_an_ordinary_server, Ordinary, |stage| rows(stage, &PROCESSES);
-    // R147
-    no_packet_leaves_the_sandbox_of_a_server_of_root, Root, |stage| rows(stage, &PACKETS);
-    no_packet_leaves_the_sandbox_of_an_ordinary_server, Ordinary, |stage| rows(stage, &PACKETS);
-    // R147
-    no_socket_leads_a_server_of_root_around_its_network, Root, |stage| rows(stage, &SOCKETS);
-    no_socket_leads_an_ordinary_server_around_its_network, Ordinary, |stage| rows(stage, &SOCKETS);
-    // R146, R149
-    the_kernel_gives_a_server_of_root_no_new_rights, Root, |stage| rows(stage, &KERNEL);
-    the_kernel_gives_an_ordinary_server_no_new_rights, Ordinary, |stage| rows(stage, &KERNEL);
-    // R147, R151
-    the_proxy_of_a_server_of_root_is_not_fooled_about_names, Root, |stage| rows(stage, &NAMES);
-    the_proxy_of_an_ordinary_server_is_not_fooled_about_names, Ordinary, |stage| rows(stage, &NAMES);
-    the_proxy_of_a_server_of_root_is_not_fooled_about_addresses, Root, |stage| rows(stage, &ADDRESSES);
-    the_proxy_of_an_ordinary_server_is_not_fooled_about_addresses, Ordinary, |stage| rows(stage, &ADDRESSES);
-    the_proxy_of_a_server_of_root_is_not_fooled_about_bytes, Root, |stage| rows(stage, &BYTES);
-    the_proxy_of_an_ordinary_server_is_not_fooled_about_bytes, Ordinary, |stage| rows(stage, &BYTES);
-    the_proxy_of_a_server_of_root_is_not_fooled_about_requests, Root, |stage| rows(stage, &REQUESTS);
-    the_proxy_of_an_ordinary_server_is_not_fooled_about_requests, Ordinary, |stage| rows(stage, &REQUESTS);
-    the_proxy_of_a_server_of_root_is_not_drowned, Root, |stage| rows(stage, &["E11"]);
-    the_proxy_of_an_ordinary_server_is_not_drowned, Ordinary, |stage| rows(stage, &["E11"]);
-    the_doors_cannot_be_taken_over_by_a_server_of_root, Root, |stage| rows(stage, &["X1"]);
-    the_doors_cannot_be_taken_over_by_an_ordinary_server, Ordinary, |stage| rows(stage, &["X1"]);
+    // R146, R148, F1, F2, F3, F4, F5
+    fn files_outside_cannot_be_read_or_changed_by_a_server_of_root, Root, |stage| rows(stage, &FILES);
+    // R146, R148, F1, F2, F3, F4, F5
+    fn files_outside_cannot_be_read_or_changed_by_an_ordinary_server, Ordinary, |stage| rows(stage, &FILES);
+    // R148, P1, P2, P3, P4, P5, P6
+    fn other_processes_are_out_of_reach_of_a_server_of_root, Root, |stage| rows(stage, &PROCESSES);
+    // R148, P1, P2, P3, P4, P5, P6
+    fn other_processes_are_out_of_reach_of_an_ordinary_server, Ordinary, |stage| rows(stage, &PROCESSES);
+    // R147, N1, N2, N3, N4, N5
+    fn no_packet_leaves_the_sandbox_of_a_server_of_root, Root, |stage| rows(stage, &PACKETS);
+    // R147, N1, N2, N3, N4, N5
+    fn no_packet_leaves_the_sandbox_of_an_ordinary_server, Ordinary, |stage| rows(stage, &PACKETS);
+    // R147, S1, S2, S3, S4
+    fn no_socket_leads_a_server_of_root_around_its_network, Root, |stage| rows(stage, &SOCKETS);
+    // R147, S1, S2, S3, S4
+    fn no_socket_leads_an_ordinary_server_around_its_network, Ordinary, |stage| rows(stage, &SOCKETS);
+    // R146, R149, K1, K2, K3, K4, K5, K6, K7, D1, D2, U1
+    fn the_kernel_gives_a_server_of_root_no_new_rights, Root, |stage| rows(stage, &KERNEL);
+    // R146, R149, K1, K2, K3, K4, K5, K6, K7, D1, D2, U1
+    fn the_kernel_gives_an_ordinary_server_no_new_rights, Ordinary, |stage| rows(stage, &KERNEL);
+    // R147, R151, E1, E4, E5
+    fn the_proxy_of_a_server_of_root_is_not_fooled_about_names, Root, |stage| rows(stage, &NAMES);
+    // R147, R151, E1, E4, E5
+    fn the_proxy_of_an_ordinary_server_is_not_fooled_about_names, Ordinary, |stage| rows(stage, &NAMES);
+    // E2, E3
+    fn the_proxy_of_a_server_of_root_is_not_fooled_about_addresses, Root, |stage| rows(stage, &ADDRESSES);
+    // E2, E3
+    fn the_proxy_of_an_ordinary_server_is_not_fooled_about_addresses, Ordinary, |stage| rows(stage, &ADDRESSES);
+    // E6, E7
+    fn the_proxy_of_a_server_of_root_is_not_fooled_about_bytes, Root, |stage| rows(stage, &BYTES);
+    // E6, E7
+    fn the_proxy_of_an_ordinary_server_is_not_fooled_about_bytes, Ordinary, |stage| rows(stage, &BYTES);
+    // E8, E9, E10
+    fn the_proxy_of_a_server_of_root_is_not_fooled_about_requests, Root, |stage| rows(stage, &REQUESTS);
+    // E8, E9, E10
+    fn the_proxy_of_an_ordinary_server_is_not_fooled_about_requests, Ordinary, |stage| rows(stage, &REQUESTS);
+    // E11
+    fn the_proxy_of_a_server_of_root_is_not_drowned, Root, |stage| rows(stage, &["E11"]);
+    // E11
+    fn the_proxy_of_an_ordinary_server_is_not_drowned, Ordinary, |stage| rows(stage, &["E11"]);
+    // X1
+    fn the_doors_cannot_be_taken_over_by_a_server_of_root, Root, |stage| rows(stage, &["X1"]);
+    // X1
+    fn the_doors_cannot_be_taken_over_by_an_ordinary_server, Ordinary, |stage| rows(stage, &["X1"]);
 }
 
 const FILES: [&str; 5] = ["F1", "F2", "F3", "F4", "F5"];

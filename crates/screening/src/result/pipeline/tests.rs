@@ -176,7 +176,7 @@ fn trusted_text_is_neither_stripped_nor_fenced_but_searched() {
     assert_eq!(dirty.text(), text("x [REDACTED:api_token]"));
 }
 
-// R075, attack 10
+// R075, Attack 10
 #[test]
 fn only_a_critical_secret_blocks_and_strip_runs_beside_it() {
     let mut rules = blocking();
@@ -193,7 +193,7 @@ fn only_a_critical_secret_blocks_and_strip_runs_beside_it() {
     );
 }
 
-// R085, attack 30
+// R085, Attack 30
 #[test]
 fn more_masks_than_allowed_withhold_the_result() {
     for (count, passes) in [(99, true), (100, true), (101, false)] {
@@ -209,7 +209,7 @@ fn more_masks_than_allowed_withhold_the_result() {
     }
 }
 
-// R097, attack 31
+// R097, Attack 31
 #[test]
 fn structured_output_is_masked_in_place_and_judged_again() {
     let raw = format!(r#"{{"content":[],"structuredContent":{{ "n": 1.0, "key" : "{TOKEN}" }}}}"#);

@@ -83,7 +83,7 @@ fn no_escape_and_no_character_is_cut() {
     assert_eq!(both, (text(&format!(r"a{mask}é\\b")), 1));
 }
 
-// R085, attack 30
+// R085, Attack 30
 #[test]
 fn more_masks_than_allowed_withhold() {
     let raw = text(&"k ".repeat(101));
@@ -93,7 +93,7 @@ fn more_masks_than_allowed_withhold() {
     assert_eq!(redacted(&raw, &hits, 100), Err(Refusal::Limit));
 }
 
-// R078, attack 31
+// R078, Attack 31
 #[test]
 fn a_place_that_is_never_edited_withholds() {
     let raw = r#"{"content":[{"type":"resource","resource":{"uri":"u","text":"secret"}},{"type":"resource_link","uri":"secret"},

@@ -42,7 +42,7 @@ fn the_form_is_exact() {
     assert_eq!(fenced("abc", vec![Edit::removal(0..3)], &mark), "");
 }
 
-// R080, attack 19
+// R080, Attack 19
 #[test]
 fn marks_inside_become_entities_however_they_are_spelled() {
     let mark = Mark::tool("s", "t");

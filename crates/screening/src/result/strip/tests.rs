@@ -105,7 +105,7 @@ fn every_code_point_of_a_class_goes_in_every_spelling_and_no_other_does() {
     }
 }
 
-// R074, attack 15
+// R074, Attack 15
 #[test]
 fn sequences_go_with_what_they_carry() {
     for (text, rest) in [

@@ -74,7 +74,7 @@ fn what_hides_inside_a_key_goes_with_it() {
     }
 }
 
-// R092, R095, attack 12
+// R092, R095, Attack 12
 #[test]
 fn a_secret_at_the_cut_is_masked_on_both_sides_and_the_fence_stays_whole() {
     let (text, wholes) = screened(&block("01234SECRET«9"), &["SECRET"], 8);
@@ -135,7 +135,7 @@ fn screened_loosely(raw: &str, secret: &str) -> (String, usize) {
     (String::from_utf8(bytes.to_vec()).unwrap(), redaction.masks)
 }
 
-// R078, attacks 5 and 36
+// R078, Attack 5, Attack 36
 #[test]
 fn blocks_that_are_never_edited_leave_as_they_came() {
     let raw = concat!(
