@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with a Rust toolchain: `make run` and `make test`.
 
-.PHONY: run test bench fmt lint docs doctests licences peers binary suite tools
+.PHONY: run test bench pages fmt lint docs doctests licences peers binary suite tools
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 TOOLS := $(TARGET)/tools
@@ -45,6 +45,10 @@ binary:
 
 suite: tools binary
 	cargo nextest run --workspace --locked --no-fail-fast
+
+# The pages that are made from the tree: docs/requirements.md, docs/attacks.md and the module lists of ARCHITECTURE.md.
+pages:
+	PORTREEVE_WRITE_PAGES=1 cargo test --locked --quiet --package portreeve-tests --test suite architecture::
 
 # Ratios to three floors on the same HTTP stack, then single stages; raw numbers included.
 bench:

@@ -1,6 +1,9 @@
-//! The rules the repository sets itself, checked against the repository: who may know whom, how long a file may be, what a commit says.
+//! The rules the repository sets itself, checked against the repository: who may know whom, how long a file may be, what a
+//! commit says, and what the documents say about the tree.
 
 mod commits;
+mod named;
+mod pages;
 mod rooms;
 mod rows;
 pub mod sources;

@@ -50,6 +50,11 @@ pub fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true")
 }
 
+/// Whether pages that are made from the tree are written instead of compared.
+pub fn writes_pages() -> bool {
+    variable("PORTREEVE_WRITE_PAGES").is_some()
+}
+
 /// The directory of the stage this process was put on, if it was.
 pub fn stage() -> Option<PathBuf> {
     variable("PORTREEVE_STAGE").map(PathBuf::from)
