@@ -2,6 +2,8 @@
 //! commit says, and what the documents say about the tree.
 
 mod commits;
+mod decisions;
+mod modules;
 mod named;
 mod pages;
 mod rooms;

@@ -154,7 +154,7 @@ fn a_crate_is_named_by_its_path_an_import_or_a_macro() {
 #[test]
 fn a_new_edge_a_new_room_and_an_unused_permission_are_told_apart() {
     let table = table_of(
-        "| crate | x | may know | rule |\n|---|---|---|---|\n| `low` | a | – | r |\n| `high` | a | low | r |\n| `app` (app) | a | all | r |",
+        "## Who may know whom\n| crate | may know | rule |\n|---|---|---|\n| `low` | – | r |\n| `high` | low | r |\n| `app` (app) | all | r |\n## Else\n| `low` | high | r |",
     );
     let manifests = |edges: &[(&str, &str)]| -> Manifests {
         let mut rooms: Manifests = ["low", "high", "app"]
@@ -194,13 +194,19 @@ fn strangers(table: &Table, manifests: &Manifests) -> Vec<String> {
     found
 }
 
-/// Reads rows of the form ``| `crate` | … | may know | … |``.
+/// Reads rows of the form ``| `crate` | may know | … |`` under their heading.
 fn table_of(page: &str) -> Table {
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let section = page
+        .split("## ")
+        .find(|section| section.starts_with("Who may know whom\n"));
+    let rows = section
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| line.starts_with("| `"));
     rows.filter_map(|row| {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let room = cells.first()?.split('`').nth(1)?.to_owned();
-        let known = cells.get(2)?.replace('`', "");
+        let known = cells.get(1)?.replace('`', "");
         let known: BTreeSet<String> = known
             .split(',')
             .map(|name| name.trim().to_owned())

@@ -1,5 +1,6 @@
 //! Servers that come as packages of a public registry: what may be asked for, how it is installed, and how we know
 //! later that it is still the same. Installing needs the network; running never does.
+//! ADR 0021: installers run inside the sandbox.
 
 mod install;
 mod installed;

@@ -1,5 +1,6 @@
 //! What an agent's output must be, and the only place where bytes become [`Validated`]. Deterministic: no clock, no
 //! network, no model; the same bytes get the same verdict in the same words.
+//! ADR 0044 and ADR 0047: a schema must check what it says, and must refuse something.
 
 mod literals;
 

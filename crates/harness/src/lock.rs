@@ -1,5 +1,6 @@
 //! `harness.lock`: schema and prompt of an agent go together, with its command and its walls. Whoever changes one of them
 //! says so by writing the lock anew; a reviewer sees it.
+//! ADR 0040: nothing runs without it.
 
 use std::collections::BTreeMap;
 use std::fs;

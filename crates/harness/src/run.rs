@@ -1,5 +1,6 @@
 //! A run of one agent: hooks, attempts, judgement, publishing, records, in this order. What leaves it is [`Released`],
 //! or a failure without a byte of output.
+//! ADR 0045: a run is recorded before it begins.
 
 mod released;
 mod session;

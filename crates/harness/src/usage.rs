@@ -1,5 +1,6 @@
 //! What a runtime says it used: a small file beside its output. Three numbers are read and nothing else; whoever lies
 //! about them lies in a record that says so.
+//! ADR 0043: reported, not measured.
 
 use ledger::HarnessUsage;
 use vocabulary::json::{Limits, Value};

@@ -1,5 +1,6 @@
 //! The context of a decision: arguments, session, incident and source, each built in one place
 //! and only where a rule reads it.
+//! ADR 0012: numbers go by value.
 
 use std::net::IpAddr;
 

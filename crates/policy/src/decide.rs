@@ -1,5 +1,6 @@
 //! The decision: deny by default, forbid wins, approval before plain permission, and a rule that
 //! cannot be evaluated denies. Only here is a [`Permit`] granted.
+//! ADR 0004: approval wins over a plain permit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};

@@ -1,6 +1,7 @@
 //! The door for trusted commands: installers and hooks that an operator wrote down run on the host itself, without
 //! walls, but with an environment built from nothing, a time limit and a bounded output. Nothing they start outlives
 //! them, whatever session or group it went to: a keeper stays beside each.
+//! ADR 0048 says why by a process of its own.
 
 mod keeper;
 

@@ -1,4 +1,5 @@
 //! What an instance may use: control groups where one was handed down to the gateway, process limits everywhere.
+//! ADR 0023: who counts memory where no control group does.
 
 pub(crate) mod count;
 mod group;

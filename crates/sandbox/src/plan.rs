@@ -1,4 +1,5 @@
 //! From what configuration says to a plan that can be carried out; every fault is found before anything starts.
+//! ADR 0042: places beside the workspace.
 
 mod paths;
 mod places;

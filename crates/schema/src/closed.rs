@@ -6,6 +6,7 @@
 //! member is present. It is asked across the whole schema, so a member declared in one branch of an
 //! `allOf` is known to the others, and it means the same in every dialect. The original schema is judged
 //! as it stands beside this: closing never changes what `not`, `if` or `oneOf` say.
+//! ADR 0011: a walk beside the schema, which stays unchanged.
 
 use std::collections::{BTreeMap, HashSet};
 

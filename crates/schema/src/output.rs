@@ -1,5 +1,6 @@
 //! The schema of a tool's structured output: judged as it stands. Objects stay as open as the schema
 //! leaves them, and a value is never called wrong because of a pattern we cannot run.
+//! ADR 0024: what is judged, and what is left alone.
 
 mod vacuous;
 

@@ -1,4 +1,5 @@
 //! The chokepoint: everything a server sends becomes a [`ScreenedResult`] here, or is withheld.
+//! What comes in is a trait (ADR 0002); what is edited and what withholds is told in ADR 0025.
 
 pub mod decision;
 pub mod edit;

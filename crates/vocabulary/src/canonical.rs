@@ -4,6 +4,7 @@
 //! white space. One extension: a number whose exact value differs from the value of its RFC 8785
 //! spelling keeps its exact digits, laid out in the same way, and the document is [`Spelling::JcsExact`];
 //! otherwise 9007199254740993 and 9007199254740992 would share a digest.
+//! Members are sorted here, whatever order a library keeps (ADR 0014).
 
 mod number;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A JSON document as a tree that borrows from its bytes: number spellings kept, duplicate member
 //! names and lone surrogates refused, depth and sizes bounded while reading.
+//! ADR 0001 says why it lives here.
 
 mod read;
 pub mod scanned;

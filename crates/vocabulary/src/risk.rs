@@ -1,4 +1,5 @@
 //! How dangerous a tool is and how far its server is trusted.
+//! ADR 0006: what a server's hints do to risk.
 
 crate::words! {
     /// The risk of calling a tool, lowest first.

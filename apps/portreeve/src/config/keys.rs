@@ -1,4 +1,5 @@
 //! Every key `portreeve.toml` may hold, in one table. `docs/configuration.md` shows this table; a test compares them.
+//! ADR 0008: what waits for a later version is a fault.
 
 use settings::Standing::{Default, Derived, Later, Optional, Required};
 use settings::{Format, Key, key};

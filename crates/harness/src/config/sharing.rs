@@ -1,5 +1,5 @@
 //! What agents of one pipeline could hand each other without its being judged: a place that one may write and another may
-//! see. There is no word that allows it (ADR 46).
+//! see. There is no word that allows it (ADR 0046).
 
 use std::path::{Path, PathBuf};
 

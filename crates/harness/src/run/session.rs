@@ -203,6 +203,7 @@ impl<'a> Session<'a> {
                 return Ok(Ended::Failed(RunReason::Exhausted));
             }
             if same {
+                // ADR 0041: who repeats the failed bytes has not read the feedback.
                 return Ok(Ended::Failed(RunReason::SameOutput));
             }
             feedback = Some(self.feedback(class, number + 1));

@@ -1,5 +1,6 @@
 //! The steps of the chokepoint, in the one order there is: each takes what the last one proved, by value, and facts for
 //! the record ride along. Where no step has cause, the very bytes that came leave.
+//! Structured output is seen as a whole first (ADR 0049).
 
 mod edited;
 

@@ -1,6 +1,7 @@
 //! A walk through one line of the log. Lines are compact JSON of our own writing, and of most of it nothing is kept:
 //! what nobody asks for is passed over, not checked. Other bytes end the walk or are read wrongly, and each is looked at
 //! a few times at most.
+//! ADR 0051: the chain checks, the index does not.
 
 use std::borrow::Cow;
 
