@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, Walls};
+use vocabulary::{Confinement, Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust};
 
 /// What is known the moment a request arrives.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub struct MessageFacts {
     /// Which canonical spelling that was.
     pub args_canon: Option<Spelling>,
     /// What stands around the server's process, by the launcher's own report; `None` for servers that are elsewhere.
-    pub walls: Option<Arc<Walls>>,
+    pub walls: Option<Arc<Confinement>>,
 }
 
 /// What was decided.

@@ -6,7 +6,7 @@ use std::slice;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode, Walls};
+use vocabulary::{Confinement, Digest, Principal, ReasonCode};
 
 use crate::append::Final;
 use crate::ending::{Arrival, CredentialFacts, Ending, Intent, MessageFacts, Status, Verdict};
@@ -249,7 +249,7 @@ pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> 
 }
 
 /// What stands around the server's process; a server that is elsewhere is not confined by us.
-fn write_sandbox(line: &mut Line<'_>, walls: Option<&Walls>) {
+fn write_sandbox(line: &mut Line<'_>, walls: Option<&Confinement>) {
     let Some(walls) = walls else {
         return line.raw(r#","sandbox":{"fs_policy":"none","instance":null,"layers":[],"net_policy":"none","policy_hash":null,"tier":null}"#);
     };

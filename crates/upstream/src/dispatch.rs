@@ -17,7 +17,7 @@ use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
 use screening::result::{Raw, Received};
 use vocabulary::json::scanned::Scanned;
-use vocabulary::{TraceId, Walls};
+use vocabulary::{Confinement, TraceId};
 
 use crate::companion::{Alone, Companion};
 use crate::credentials::UpstreamCredential;
@@ -130,12 +130,12 @@ pub struct Flight {
 
 /// What stood around the process a request went to; filled when it goes. Nothing is kept for servers that are elsewhere.
 #[derive(Clone, Default)]
-pub struct SeenWalls(Option<Arc<Mutex<Option<Arc<Walls>>>>>);
+pub struct SeenWalls(Option<Arc<Mutex<Option<Arc<Confinement>>>>>);
 
 impl SeenWalls {
     /// What was seen so far.
     #[must_use]
-    pub fn now(&self) -> Option<Arc<Walls>> {
+    pub fn now(&self) -> Option<Arc<Confinement>> {
         lock(self.0.as_ref()?).clone()
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Clock, Digest, ReceiptId, ServerId, Timestamp, Walls};
+use vocabulary::{Clock, Confinement, Digest, ReceiptId, ServerId, Timestamp};
 
 use self::attend::Attendant;
 use self::breaker::Breakers;
@@ -44,8 +44,8 @@ pub struct Berth {
 
 /// Hears what becomes of processes, for the log.
 pub trait Watch: Send + Sync {
-    /// Walls stand, and the process waits for this to complete; it is not started on `Err`.
-    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Walls) -> Waiting<'a, Result<(), String>>;
+    /// Confinement stand, and the process waits for this to complete; it is not started on `Err`.
+    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Confinement) -> Waiting<'a, Result<(), String>>;
     /// A process was not started.
     fn failed(&self, server: &ServerId, why: &str);
     /// A process has ended.
@@ -205,14 +205,14 @@ impl Berth {
 /// A process that runs, and what stands around it.
 pub(crate) struct Process {
     pub(crate) duplex: Arc<Duplex>,
-    pub(crate) walls: Arc<Walls>,
+    pub(crate) walls: Arc<Confinement>,
 }
 
 struct Launched {
     guest: SessionKey,
     instance: Instance,
     egress: Option<Egress>,
-    walls: Arc<Walls>,
+    walls: Arc<Confinement>,
     cases: Arc<Cases>,
 }
 
@@ -292,9 +292,9 @@ impl Witness for Sentry {
     }
 }
 
-fn walls(starting: &Starting) -> Walls {
+fn walls(starting: &Starting) -> Confinement {
     let report = starting.report();
-    Walls {
+    Confinement {
         tier: report.tier.as_str(),
         fs_policy: report.fs_policy.as_str(),
         net_policy: report.net_policy.as_str(),
@@ -304,7 +304,7 @@ fn walls(starting: &Starting) -> Walls {
     }
 }
 
-/// Walls that cannot be built are told apart from a program that cannot be executed.
+/// Confinement that cannot be built are told apart from a program that cannot be executed.
 fn walls_failed(failure: LaunchFailure) -> Failure {
     match failure {
         LaunchFailure::Layer(ref at) if at.layer == sandbox::Layer::Execute => Failure::NotStarted(failure.to_string()),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mcp::server::{ServerMessage, read_introduction};
 use mcp::{Version, compose};
-use vocabulary::{Digest, Walls};
+use vocabulary::{Confinement, Digest};
 
 use crate::companion::Alone;
 use crate::duplex::{Duplex, Outward};
@@ -115,7 +115,7 @@ pub(crate) struct Facts {
     /// The stream of what the server says beside its answers, where the gateway has opened it.
     pub(crate) beside: Option<Arc<Duplex>>,
     /// What stands around its process.
-    pub(crate) walls: Option<Arc<Walls>>,
+    pub(crate) walls: Option<Arc<Confinement>>,
     stage: Stage,
 }
 

@@ -4,6 +4,7 @@
 
 pub mod canonical;
 mod clock;
+mod confinement;
 mod digest;
 mod id;
 pub mod json;
@@ -13,10 +14,10 @@ mod reason;
 mod risk;
 mod secret;
 mod tool;
-mod walls;
 mod words;
 
 pub use clock::{Clock, Timestamp};
+pub use confinement::Confinement;
 pub use digest::Digest;
 pub use id::{ReceiptId, TraceId, random_hex};
 pub use lock::lock;
@@ -25,4 +26,3 @@ pub use reason::{ReasonCode, Remedy};
 pub use risk::{Hints, Risk, Trust};
 pub use secret::Secret;
 pub use tool::{NameFault, ServerId, ToolId, ToolName};
-pub use walls::Walls;

@@ -9,7 +9,7 @@ use ledger::{EgressAttempt, EgressCall, Event, Ledger, Note};
 use policy::SandboxTier;
 use sandbox::{FsPolicy, Launcher, NetPolicy, Tier};
 use upstream::{Berth, ComplaintBook, Sighting, Waiting, Watch};
-use vocabulary::{Digest, ServerId, Walls};
+use vocabulary::{Confinement, Digest, ServerId};
 
 use crate::config::{Config, Process, Reach, Workspace, workspaces};
 
@@ -128,7 +128,7 @@ impl Logbook {
 }
 
 impl Watch for Logbook {
-    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Walls) -> Waiting<'a, Result<(), String>> {
+    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Confinement) -> Waiting<'a, Result<(), String>> {
         let message = format!(
             "sandbox {} of tier {} stands: fs {}, net {}",
             walls.instance, walls.tier, walls.fs_policy, walls.net_policy

@@ -99,7 +99,7 @@ fn entries(began: Instant) -> Vec<Entry> {
 fn walled() -> Ending {
     let mut ending = sample::called(Risk::Low, Status::Success, Some(true));
     if let Ending::Called { message, .. } = &mut ending {
-        message.walls = Some(Arc::new(Walls {
+        message.walls = Some(Arc::new(Confinement {
             tier: "A",
             fs_policy: "workspace_only",
             net_policy: "allowlist",

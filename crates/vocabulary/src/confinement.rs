@@ -1,8 +1,8 @@
-//! What stands around a process, as the launcher reported it: words for receipts and policies.
+//! How a process is confined, as the launcher reported it: words for receipts and policies.
 
-/// The walls around one process.
+/// The confinement of one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Walls {
+pub struct Confinement {
     /// `A`, `B` or `C`.
     pub tier: &'static str,
     /// `workspace_only`, `read_only` or `none`.
