@@ -5,11 +5,11 @@ use std::sync::Arc;
 use mcp::Era;
 use policy::Discovery;
 
-use crate::era;
 use crate::failure::Failure;
 use crate::list::{ListKind, list};
 use crate::server::Server;
 use crate::session::Guest;
+use crate::session::era;
 
 /// Asks `server` for everything it offers.
 ///

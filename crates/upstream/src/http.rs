@@ -1,6 +1,10 @@
 //! Streamable HTTP towards a server: every request is built from nothing, redirects are not
 //! followed.
 
+pub(crate) mod messages;
+pub(crate) mod pool;
+pub(crate) mod wakes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,9 +20,9 @@ use vocabulary::TraceId;
 
 use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
+use crate::http::pool::{Arriving, Wires};
 use crate::server::Caps;
 use crate::session::Opened;
-use crate::wire::{Arriving, Wires};
 
 /// The way to one server.
 pub(crate) struct Link {

@@ -10,36 +10,34 @@
 //! use portreeve_upstream::CredentialSource; // the only credentials this room can name
 //! ```
 
-mod companion;
+// In the order of a call: the server it is for,
+mod server;
+// that server's own credential,
 mod credentials;
-mod discover;
-mod dispatch;
-mod duplex;
-mod era;
-mod exchange;
-mod failure;
+// the call itself,
+mod call;
+// the session it is made in,
+mod session;
+// and what it travels over.
 mod http;
-mod hush;
+mod process;
+// What is asked of a server beside calls,
+mod discover;
 mod list;
 mod listen;
-mod message;
-mod process;
-mod server;
-mod session;
-mod standing;
-mod task;
-mod wire;
+// and how all of it can fail.
+mod failure;
 
-pub use companion::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
+pub use call::dispatch::{Departure, Dispatched, Flight, RawError, RawResult, SeenWalls, embark};
+pub use call::observer::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
+pub use call::task::TaskMode;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
-pub use dispatch::{Departure, Dispatched, Flight, RawError, RawResult, SeenWalls, embark};
-pub use era::EraSetting;
 pub use failure::{Failure, TlsFault};
-pub use hush::{Hushable, ReadOn, hush};
+pub use http::wakes::{Hushable, ReadOn, hush};
 pub use list::{ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
 pub use process::{Berth, ComplaintBook, Drafts, OpenCase, Sighting, Watch};
 pub use server::{Address, Caps, Isolation, Reach, Server, ServerSettings};
+pub use session::era::EraSetting;
 pub use session::{Guest, OwnStream, Owner, Relayed, SessionKey};
-pub use task::TaskMode;

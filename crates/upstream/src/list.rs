@@ -11,12 +11,12 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{ListPage, ServerMessage, read_page};
 use screening::result::{Raw, Received};
 
-use crate::companion::Alone;
-use crate::era::plain_headers;
-use crate::exchange::Exchange;
+use crate::call::exchange::Exchange;
+use crate::call::observer::Alone;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
+use crate::session::era::plain_headers;
 use crate::session::{Guest, Opened};
 
 const MOST_PAGES: usize = 100;

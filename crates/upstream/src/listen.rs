@@ -8,16 +8,16 @@ use mcp::Era;
 use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::ServerMessage;
 
-use crate::companion::{Alone, Aside, Companion, Question, RawNotification};
-use crate::duplex::Inbox;
-use crate::era::plain_headers;
-use crate::exchange::Exchange;
+use crate::call::exchange::Exchange;
+use crate::call::observer::{Alone, Aside, Companion, Question, RawNotification};
 use crate::failure::Failure;
+use crate::http::messages::Messages;
+use crate::http::pool::Arriving;
 use crate::http::{Post, judge};
-use crate::message::Messages;
 use crate::server::Server;
+use crate::session::era::plain_headers;
+use crate::session::multiplex::Inbox;
 use crate::session::{Guest, Opened};
-use crate::wire::Arriving;
 
 /// What is listened for. A session's stream says what it likes; a modern server only what is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,11 +1,11 @@
 //! Servers that are processes: started inside walls, spoken to by lines, watched, and ended with everything they
 //! started. One process belongs to one principal, unless the operator says that the server keeps nothing of anybody.
 
-mod attend;
-mod breaker;
-mod complaints;
+mod backoff;
 mod lines;
 mod pipe;
+mod stderr;
+mod supervise;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, Pla
 use tokio::sync::watch;
 use vocabulary::{Clock, Confinement, Digest, ReceiptId, ServerId, Timestamp};
 
-use self::attend::Attendant;
-use self::breaker::Breakers;
-pub use self::complaints::ComplaintBook;
-use self::complaints::Complaints;
+use self::backoff::Breakers;
 use self::lines::Lines;
 pub(crate) use self::pipe::Pipe;
-use crate::companion::Waiting;
-use crate::duplex::{Duplex, Outward};
+pub use self::stderr::ComplaintBook;
+use self::stderr::Complaints;
+use self::supervise::Attendant;
+use crate::call::observer::Waiting;
 use crate::failure::Failure;
 use crate::server::Server;
+use crate::session::multiplex::{Duplex, Outward};
 use crate::session::{Guest, SessionKey};
 
 /// What the operator asks for, for one principal: `None` for the gateway's own instance.

@@ -10,10 +10,10 @@ use rustls_pki_types::CertificateDer;
 use vocabulary::ServerId;
 
 use crate::credentials::CredentialSource;
-use crate::era::{self, EraSetting};
 use crate::failure::{Failure, TlsFault};
 use crate::http::Link;
 use crate::process::Berth;
+use crate::session::era::{self, EraSetting};
 use crate::session::{Guest, Opened, Relayed, SessionKey, Sessions};
 
 /// Bounds on what a server may cost us.

@@ -2,6 +2,10 @@
 //! again once when the server has forgotten them, and never shared between clients unless the
 //! operator says so.
 
+pub(crate) mod era;
+pub(crate) mod multiplex;
+pub(crate) mod stream;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,14 +15,14 @@ use mcp::server::{ServerMessage, read_introduction};
 use mcp::{Version, compose};
 use vocabulary::{Confinement, Digest};
 
-use crate::companion::Alone;
-use crate::duplex::{Duplex, Outward};
-use crate::exchange::Exchange;
+use crate::call::exchange::Exchange;
+use crate::call::observer::Alone;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::process::{Berth, Pipe, Process};
 use crate::server::{Server, Transport};
-use crate::standing::Standing;
+use crate::session::multiplex::{Duplex, Outward};
+use crate::session::stream::Standing;
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,10 +7,10 @@ use mcp::server::{self, ServerMessage};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-use super::complaints::Complaints;
-use crate::duplex::Source;
+use super::stderr::Complaints;
 use crate::failure::Failure;
 use crate::server::Caps;
+use crate::session::multiplex::Source;
 
 /// The longest line, whatever else is configured.
 const LONGEST_LINE: usize = 16 << 20;

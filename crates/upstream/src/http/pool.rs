@@ -20,7 +20,7 @@ use tokio::task::unconstrained;
 use tower_service::Service;
 
 use crate::failure::Failure;
-use crate::hush::hush;
+use crate::http::wakes::hush;
 
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);

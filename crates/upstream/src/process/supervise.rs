@@ -9,8 +9,8 @@ use vocabulary::ServerId;
 
 use super::pipe::Unneeded;
 use super::{Berth, IDLE_STOP};
-use crate::duplex::Duplex;
 use crate::session::SessionKey;
+use crate::session::multiplex::Duplex;
 
 /// How long a process has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);

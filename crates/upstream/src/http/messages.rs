@@ -10,8 +10,8 @@ use mcp::server::{self, Nonsense, ServerMessage};
 use mcp::sse::EventReader;
 
 use crate::failure::Failure;
+use crate::http::pool::Arriving;
 use crate::server::Caps;
-use crate::wire::Arriving;
 
 /// The messages of one answer.
 pub(crate) struct Messages {

@@ -19,14 +19,14 @@ use screening::result::{Raw, Received};
 use vocabulary::json::scanned::Scanned;
 use vocabulary::{Confinement, TraceId};
 
-use crate::companion::{Alone, Companion};
+use crate::call::exchange::{Answered, Exchange};
+use crate::call::observer::{Alone, Companion};
+use crate::call::task::{self, Landed, TaskMode, UnderWay};
 use crate::credentials::UpstreamCredential;
-use crate::exchange::{Answered, Exchange};
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
 use crate::session::{Guest, Opened};
-use crate::task::{self, Landed, TaskMode, UnderWay};
 
 /// What a server answered, before anybody judged it. Only a [`Flight`] makes one.
 ///

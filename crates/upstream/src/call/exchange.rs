@@ -10,14 +10,14 @@ use http::{HeaderValue, Response, StatusCode};
 use mcp::http::SESSION_ID;
 use mcp::server::{Nonsense, ServerMessage, is_our_id};
 
-use crate::companion::{Aside, Companion, Question, RawNotification};
-use crate::duplex::Duplex;
+use crate::call::observer::{Aside, Companion, Question, RawNotification};
 use crate::failure::Failure;
+use crate::http::messages::Messages;
+use crate::http::pool::Arriving;
 use crate::http::{Post, judge};
-use crate::message::Messages;
 use crate::server::Server;
 use crate::session::Opened;
-use crate::wire::Arriving;
+use crate::session::multiplex::Duplex;
 
 /// A request that waits for its answer.
 pub(crate) struct Exchange<'a> {

@@ -9,8 +9,8 @@ use mcp::compose::{ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_introduction, text_list_member};
 use mcp::{Era, ErrorCode, Version};
 
-use crate::companion::Alone;
-use crate::exchange::{Answered, Exchange};
+use crate::call::exchange::{Answered, Exchange};
+use crate::call::observer::Alone;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;

@@ -19,9 +19,9 @@ use mcp::{Era, Version};
 use vocabulary::TraceId;
 use vocabulary::json::scanned::{self, Scanned, members_of};
 
-use crate::companion::{Alone, Companion};
-use crate::dispatch::{Flight, LONGEST_ASKING, Unanswered};
-use crate::exchange::Exchange;
+use crate::call::dispatch::{Flight, LONGEST_ASKING, Unanswered};
+use crate::call::exchange::Exchange;
+use crate::call::observer::{Alone, Companion};
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::{Caps, Server};

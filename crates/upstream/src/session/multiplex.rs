@@ -16,8 +16,8 @@ use tokio::task::AbortHandle;
 
 use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
+use crate::http::messages::Messages;
 use crate::http::{Post, judge};
-use crate::message::Messages;
 use crate::process::{Cases, OpenCase, Pipe};
 use crate::server::Server;
 use crate::session::Opened;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::Response;
 use mcp::server::ServerMessage;
 
-use crate::duplex::Source;
 use crate::failure::Failure;
-use crate::message::Messages;
+use crate::http::messages::Messages;
+use crate::http::pool::Arriving;
 use crate::server::Server;
 use crate::session::Opened;
-use crate::wire::Arriving;
+use crate::session::multiplex::Source;
 
 /// See the module.
 pub(crate) struct Standing {
