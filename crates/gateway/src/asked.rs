@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{Method, Request};
-use upstream::OpenCase;
+use upstream::OpenCall;
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
@@ -65,8 +65,8 @@ impl Asked {
     }
 
     /// What a process is told apart by while it works on this.
-    pub(crate) fn open_case(&self) -> OpenCase {
-        OpenCase {
+    pub(crate) fn open_case(&self) -> OpenCall {
+        OpenCall {
             receipt_id: self.arrival.receipt_id,
             tool: None,
             session: self.session().map(|session| session.digest),

@@ -12,7 +12,7 @@ use mcp::{Era, ErrorCode, Method, Request};
 use policy::{InFlight, Target};
 use screening::arguments::Checked;
 use screening::result::ScreenedResult;
-use upstream::{Departure, Dispatched, Failure, Flight, SeenWalls, Server, TaskMode, embark};
+use upstream::{Dispatched, Failure, OutgoingRequest, PreparedCall, SeenConfinement, Server, TaskMode, prepare};
 use vocabulary::Risk;
 
 use crate::asked::Ended;
@@ -51,13 +51,13 @@ pub(crate) struct Journey {
     /// Whether the answer is about a task of a server with sessions.
     pub(crate) session_task: bool,
     /// What stands around the process it goes to.
-    pub(crate) walls: SeenWalls,
+    pub(crate) walls: SeenConfinement,
     /// Held while the request is under way.
     pub(crate) seat: Option<InFlight>,
 }
 
 /// What the record of a request says, once it has arrived.
-pub(crate) fn arrived(facts: MessageFacts, walls: &SeenWalls) -> MessageFacts {
+pub(crate) fn arrived(facts: MessageFacts, walls: &SeenConfinement) -> MessageFacts {
     MessageFacts {
         walls: walls.now(),
         ..facts
@@ -106,7 +106,7 @@ impl Case<'_> {
             target,
             task: request.params().text("taskId").unwrap_or_default().into_owned(),
             session_task,
-            walls: SeenWalls::default(),
+            walls: SeenConfinement::default(),
             seat: Some(seat),
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
@@ -116,7 +116,7 @@ impl Case<'_> {
             return Ok(Box::pin(self.resume(request, journey, *parked, answers)).await);
         }
         round.put_into(&mut extras, era);
-        let departure = Departure {
+        let departure = OutgoingRequest {
             server,
             era,
             guest: self.asked.client.guest(&self.asked.who),
@@ -132,9 +132,9 @@ impl Case<'_> {
             tasks: self.task_mode(request, server, era, needs_task),
         };
         let mut journey = journey;
-        Ok(match embark(permit, departure) {
+        Ok(match prepare(permit, departure) {
             Ok(flight) => {
-                journey.walls = flight.walls();
+                journey.walls = flight.confinement();
                 self.travel(request, journey, flight).await
             }
             Err(failure) => self.failed(journey.facts, journey.decision, Some(server.credential()), &failure),
@@ -160,7 +160,7 @@ impl Case<'_> {
             (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => false,
         };
         if seen_through {
-            TaskMode::Flight
+            TaskMode::Gateway
         } else {
             TaskMode::Client
         }
@@ -182,7 +182,7 @@ impl Case<'_> {
         }
     }
 
-    async fn travel(&self, request: &Request, journey: Journey, flight: Flight) -> Ended {
+    async fn travel(&self, request: &Request, journey: Journey, flight: PreparedCall) -> Ended {
         match (self.asked.client.era(), journey.era) {
             // The rarer ways are boxed: the common one stays small.
             (ClientEra::Modern, Era::Legacy) => Box::pin(self.park(request, journey, flight)).await,
@@ -213,7 +213,7 @@ impl Case<'_> {
         &self,
         request: &Request,
         journey: &Journey,
-        flight: &mut Flight,
+        flight: &mut PreparedCall,
     ) -> Result<Dispatched, Failure> {
         let escort = Escort {
             gateway: self.gateway,
@@ -227,10 +227,10 @@ impl Case<'_> {
         let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
         tokio::select! {
             biased;
-            dispatched = flight.fly(&escort) => dispatched,
+            dispatched = flight.send(&escort) => dispatched,
             () = escort.asking.worn_out() => {
                 self.gateway.record_clamour(self.asked, journey.server.id(), Consequence::Ended).await;
-                Err(Failure::Clamour)
+                Err(Failure::TooManyEvents)
             }
             () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),
         }

@@ -15,7 +15,7 @@ use mcp::{Content, Era, Request, compose};
 use policy::Target;
 use screening::result::walk::Message;
 use screening::result::{Said, ScreenedResult, Withheld};
-use upstream::{Dispatched, Failure, Flight};
+use upstream::{Dispatched, Failure, PreparedCall};
 use vocabulary::{Digest, ReasonCode};
 
 use crate::asked::{Asked, Ended};
@@ -302,7 +302,7 @@ impl Case<'_> {
     }
 
     /// A modern server asks, a client with a session answers: round after round on one stream.
-    pub(crate) async fn converse(&self, request: &Request, journey: Journey, mut flight: Flight) -> Ended {
+    pub(crate) async fn converse(&self, request: &Request, journey: Journey, mut flight: PreparedCall) -> Ended {
         for _ in 0..MOST_ROUNDS {
             let dispatched = self.fly(request, &journey, &mut flight).await;
             let (raw, of_task) = match dispatched {

@@ -13,7 +13,7 @@ use mcp::translate::LogLevel;
 use screening::result::walk::Message;
 use screening::result::{Act, ScreenedResult};
 use tokio::sync::Notify;
-use upstream::{Aside, Companion, ListKind, OpenCase, Question, RawNotification, Waiting};
+use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
@@ -126,12 +126,12 @@ impl Asking {
     }
 }
 
-impl Companion for Escort<'_> {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for Escort<'_> {
+    fn observe(&self, aside: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
             match aside {
-                Aside::Notification(told) => self.pass_on(told).await,
-                Aside::Question(question) => self.put(question).await,
+                ServerEvent::Notification(told) => self.pass_on(told).await,
+                ServerEvent::Request(question) => self.put(question).await,
             }
         })
     }
@@ -147,8 +147,8 @@ impl Companion for Escort<'_> {
         self.asking.last()
     }
 
-    fn case(&self) -> Option<OpenCase> {
-        Some(OpenCase {
+    fn open_call(&self) -> Option<OpenCall> {
+        Some(OpenCall {
             tool: self.tool.map(str::to_owned),
             ..self.asked.open_case()
         })
@@ -291,7 +291,7 @@ impl Escort<'_> {
     }
 
     /// Asks the client, while the server is read on.
-    async fn put(&self, question: Question) {
+    async fn put(&self, question: RawServerRequest) {
         match &self.asked.client {
             Client::Legacy(_) if self.asked.outlet.takes_streams() => {
                 self.asked.outlet.open(self.asked.session()).await;

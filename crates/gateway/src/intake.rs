@@ -74,7 +74,7 @@ pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mu
 
 /// Its connection is not run again to read on where the body is whole and both are one task.
 fn next_frame(body: &mut Incoming, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-    let (polled, read_on) = upstream::hush(|| Pin::new(&mut *body).poll_frame(context));
+    let (polled, read_on) = upstream::suppress_wakes(|| Pin::new(&mut *body).poll_frame(context));
     if let Some(read_on) = read_on
         && !(body.is_end_stream() && read_on.is_for(context))
     {

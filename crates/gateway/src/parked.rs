@@ -12,7 +12,7 @@ use mcp::{Content, Request, compose, mrtr, task};
 use policy::InFlight;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use upstream::{Aside, Companion, Failure, Flight, OpenCase, Reply, SeenWalls, Waiting};
+use upstream::{Failure, Observer, OpenCall, PreparedCall, Reply, SeenConfinement, ServerEvent, Waiting};
 use vocabulary::{Digest, random_hex};
 
 use crate::answer::Gateway;
@@ -35,7 +35,7 @@ pub(crate) struct Parked {
     asked_so_far: usize,
     since: Instant,
     owner: Owner,
-    walls: SeenWalls,
+    walls: SeenConfinement,
     /// A call that waits counts as running.
     _seat: Option<InFlight>,
 }
@@ -87,7 +87,7 @@ impl Lot {
 
 impl Case<'_> {
     /// Sets a call under way that may have to wait for its client.
-    pub(crate) async fn park(&self, request: &Request, journey: Journey, mut flight: Flight) -> Ended {
+    pub(crate) async fn park(&self, request: &Request, journey: Journey, mut flight: PreparedCall) -> Ended {
         let Some(gateway) = self.gateway.shared() else {
             return self.arrive(journey, Err(Failure::Cancelled)).await;
         };
@@ -107,11 +107,11 @@ impl Case<'_> {
         let work = tokio::spawn(async move {
             tokio::select! {
                 biased;
-                landed = flight.fly(&companion) => landed,
+                landed = flight.send(&companion) => landed,
                 () = companion.asking.worn_out() => {
                     let (asked, _) = lock(&companion.current).clone();
                     companion.gateway.record_clamour(&asked, &companion.server, Consequence::Ended).await;
-                    Err(Failure::Clamour)
+                    Err(Failure::TooManyEvents)
                 }
             }
         });
@@ -234,12 +234,12 @@ struct Attendant {
     tell: mpsc::Sender<Posed>,
 }
 
-impl Companion for Attendant {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for Attendant {
+    fn observe(&self, aside: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
             let (asked, token) = lock(&self.current).clone();
             let question = match aside {
-                Aside::Notification(_) => {
+                ServerEvent::Notification(_) => {
                     let escort = Escort {
                         gateway: &self.gateway,
                         asked: &asked,
@@ -249,9 +249,9 @@ impl Companion for Attendant {
                         asking: self.asking.clone(),
                         tool: None,
                     };
-                    return escort.hear(aside).await;
+                    return escort.observe(aside).await;
                 }
-                Aside::Question(question) => question,
+                ServerEvent::Request(question) => question,
             };
             let (method, params, reply) = question.split();
             if self.asking.is_tired() {
@@ -296,8 +296,8 @@ impl Companion for Attendant {
         self.asking.last()
     }
 
-    fn case(&self) -> Option<OpenCase> {
-        Some(OpenCase {
+    fn open_call(&self) -> Option<OpenCall> {
+        Some(OpenCall {
             tool: self.tool.clone(),
             ..lock(&self.current).0.open_case()
         })

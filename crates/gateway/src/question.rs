@@ -12,7 +12,7 @@ use mcp::{Content, compose};
 use policy::{CallFacts, Decision, Grounds, Permit, Target};
 use screening::result::walk::Message;
 use screening::result::{Received as _, ScreenedResult, Withheld};
-use upstream::{Question, RawParams, Reply};
+use upstream::{RawParams, RawServerRequest, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
 
@@ -53,7 +53,7 @@ pub(crate) struct Unasked {
 
 impl Gateway {
     /// Puts a question to the client of a session, without holding up its call.
-    pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: Question) {
+    pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: RawServerRequest) {
         let (method, params, reply) = question.split();
         if escort.asking.is_tired() {
             return;

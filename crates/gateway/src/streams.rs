@@ -9,7 +9,7 @@ use http::StatusCode;
 use mcp::http::LAST_EVENT_ID;
 use screening::result::ScreenedResult;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
-use upstream::{Alone, Aside, Companion, Failure, Guest, ListKind, Server, Topics, Waiting};
+use upstream::{Failure, Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
 use vocabulary::{Digest, ServerId};
 
 use crate::answer::{Gateway, Letter};
@@ -279,16 +279,16 @@ struct InventoryEar<'a> {
     server: &'a ServerId,
 }
 
-impl Companion for InventoryEar<'_> {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for InventoryEar<'_> {
+    fn observe(&self, aside: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
             match aside {
-                Aside::Notification(told) => {
+                ServerEvent::Notification(told) => {
                     if let Some(kind) = changed_list(told.method()) {
                         self.gateway.list_changed(self.server, kind);
                     }
                 }
-                question @ Aside::Question(_) => Alone.hear(question).await,
+                question @ ServerEvent::Request(_) => NoObserver.observe(question).await,
             }
         })
     }

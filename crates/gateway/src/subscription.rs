@@ -14,7 +14,7 @@ use mcp::{Request, compose, sse};
 use policy::{CallFacts, Decision, Grounds, Target};
 use screening::result::walk::Message;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
-use upstream::{Alone, Aside, Companion, Guest, ListKind, Server, Topics, Waiting};
+use upstream::{Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReceiptId, ServerId};
 
@@ -210,14 +210,14 @@ enum Told {
 
 struct UpdateEar(ServerId, mpsc::Sender<Update>);
 
-impl Companion for UpdateEar {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for UpdateEar {
+    fn observe(&self, aside: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
             match aside {
-                Aside::Notification(raw) if raw.method() == "notifications/resources/updated" => {
+                ServerEvent::Notification(raw) if raw.method() == "notifications/resources/updated" => {
                     let _ = self.1.send((self.0.clone(), raw)).await;
                 }
-                other @ (Aside::Notification(_) | Aside::Question(_)) => Alone.hear(other).await,
+                other @ (ServerEvent::Notification(_) | ServerEvent::Request(_)) => NoObserver.observe(other).await,
             }
         })
     }

@@ -28,7 +28,7 @@ pub enum Failure {
     Cancelled,
     /// Too much of what the server said beside its answer had to be changed, withheld or refused.
     #[error("too much of what the server said beside its answer could not be passed on as it came")]
-    Clamour,
+    TooManyEvents,
     /// A redirect, which is never followed.
     #[error("the server redirects, which is not followed")]
     Redirected,
@@ -59,7 +59,7 @@ pub enum Failure {
     /// The session has ended and could not be opened again.
     #[error("the server ends its sessions at once")]
     SessionGone,
-    /// The walls that a process needs cannot be built here: it was not started.
+    /// The confinement that a process needs cannot be built here: it was not started.
     #[error("the server's sandbox cannot be built")]
     Sandbox(#[source] Box<sandbox::LaunchFailure>),
     /// The process could not be started as configured.
@@ -95,7 +95,7 @@ impl Failure {
             | Self::Redirected
             | Self::TimedOut
             | Self::Cancelled
-            | Self::Clamour
+            | Self::TooManyEvents
             | Self::Status(_)
             | Self::TooLarge
             | Self::Nonsense(_)
@@ -115,7 +115,7 @@ impl Failure {
             Self::Unreachable(_)
             | Self::Broken(_)
             | Self::Redirected
-            | Self::Clamour
+            | Self::TooManyEvents
             | Self::Status(_)
             | Self::TooLarge
             | Self::Nonsense(_)

@@ -28,16 +28,18 @@ mod listen;
 // and how all of it can fail.
 mod failure;
 
-pub use call::dispatch::{Departure, Dispatched, Flight, RawError, RawResult, SeenWalls, embark};
-pub use call::observer::{Alone, Aside, Companion, Question, RawNotification, RawParams, Reply, Waiting};
+pub use call::dispatch::{Dispatched, OutgoingRequest, PreparedCall, RawError, RawResult, SeenConfinement, prepare};
+pub use call::observer::{
+    NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent, Waiting,
+};
 pub use call::task::TaskMode;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
 pub use failure::{Failure, TlsFault};
-pub use http::wakes::{Hushable, ReadOn, hush};
+pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
-pub use process::{Berth, ComplaintBook, Drafts, OpenCase, Sighting, Watch};
+pub use process::{AccessAttempt, OpenCall, PlanSource, ProcessMonitor, ProcessSlot, StderrDirectory};
 pub use server::{Address, Caps, Isolation, Reach, Server, ServerSettings};
 pub use session::era::EraSetting;
 pub use session::{Guest, OwnStream, Owner, Relayed, SessionKey};

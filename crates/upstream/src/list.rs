@@ -12,7 +12,7 @@ use mcp::server::{ListPage, ServerMessage, read_page};
 use screening::result::{Raw, Received};
 
 use crate::call::exchange::Exchange;
-use crate::call::observer::Alone;
+use crate::call::observer::NoObserver;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
@@ -171,7 +171,7 @@ impl Walk<'_> {
             server: self.server,
             id,
             session: self.session,
-            companion: &Alone,
+            observer: &NoObserver,
         };
         let answered = tokio::time::timeout(self.server.caps.timeout, exchange.run(post));
         match answered.await.map_err(|_| Failure::TimedOut)??.message {

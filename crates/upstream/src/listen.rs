@@ -9,7 +9,7 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::ServerMessage;
 
 use crate::call::exchange::Exchange;
-use crate::call::observer::{Alone, Aside, Companion, Question, RawNotification};
+use crate::call::observer::{NoObserver, Observer, RawNotification, RawServerRequest, ServerEvent};
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::Arriving;
@@ -65,12 +65,12 @@ pub async fn listen(
     server: &Arc<Server>,
     guest: &Guest,
     topics: &Topics,
-    companion: &dyn Companion,
+    observer: &dyn Observer,
     ready: impl FnOnce() + Send,
 ) -> Result<(), Failure> {
     let guest = server.admitted(guest);
     match server.era().await? {
-        Era::Modern => subscribe(server, &guest, topics, companion, ready).await,
+        Era::Modern => subscribe(server, &guest, topics, observer, ready).await,
         Era::Legacy => {
             let opened = server.session(&guest).await?;
             if let Some(stream) = opened.stream() {
@@ -80,7 +80,7 @@ pub async fn listen(
                 }
                 ready();
                 while let Some(message) = messages.recv().await {
-                    hear(server, &opened, message, companion).await;
+                    observe(server, &opened, message, observer).await;
                 }
                 return Ok(());
             }
@@ -98,7 +98,7 @@ pub async fn listen(
             ready();
             let mut messages = Messages::of(response, server.caps);
             while let Some(message) = messages.next().await? {
-                hear(server, &opened, message, companion).await;
+                observe(server, &opened, message, observer).await;
             }
             Ok(())
         }
@@ -126,24 +126,26 @@ async fn subscribe_to(server: &Arc<Server>, opened: &Opened, uri: &str) -> Resul
         server,
         id,
         session: Some(opened),
-        companion: &Alone,
+        observer: &NoObserver,
     };
     let asked = exchange.run(Post::legacy(request.write(id), opened, &credential));
     let answered = tokio::time::timeout(server.caps.timeout, asked).await;
     answered.map_err(|_| Failure::TimedOut)?.map(drop)
 }
 
-async fn hear(server: &Arc<Server>, opened: &Opened, message: ServerMessage, companion: &dyn Companion) {
+async fn observe(server: &Arc<Server>, opened: &Opened, message: ServerMessage, observer: &dyn Observer) {
     match message {
         ServerMessage::Notification(told) => {
-            companion.hear(Aside::Notification(RawNotification::new(told))).await;
+            observer
+                .observe(ServerEvent::Notification(RawNotification::new(told)))
+                .await;
         }
         ServerMessage::Request(asked) => {
-            let question = Question::new(asked, server.clone(), opened.clone());
-            if question.method() == "ping" {
-                question.acknowledge().await;
+            let request = RawServerRequest::new(asked, server.clone(), opened.clone());
+            if request.method() == "ping" {
+                request.acknowledge().await;
             } else {
-                companion.hear(Aside::Question(question)).await;
+                observer.observe(ServerEvent::Request(request)).await;
             }
         }
         // Nothing was asked on this stream.
@@ -155,7 +157,7 @@ async fn subscribe(
     server: &Arc<Server>,
     guest: &Guest,
     topics: &Topics,
-    companion: &dyn Companion,
+    observer: &dyn Observer,
     ready: impl FnOnce() + Send,
 ) -> Result<(), Failure> {
     let id = server.link.next_id();
@@ -185,7 +187,9 @@ async fn subscribe(
             }
             ServerMessage::Notification(told) if told.method == "notifications/cancelled" => return Ok(()),
             ServerMessage::Notification(told) => {
-                companion.hear(Aside::Notification(RawNotification::new(told))).await;
+                observer
+                    .observe(ServerEvent::Notification(RawNotification::new(told)))
+                    .await;
             }
             ServerMessage::Result { .. } => return Ok(()),
             ServerMessage::Error { .. } => return Err(Failure::Refused("subscriptions/listen")),

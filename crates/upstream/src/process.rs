@@ -1,4 +1,4 @@
-//! Servers that are processes: started inside walls, spoken to by lines, watched, and ended with everything they
+//! Servers that are processes: started in confinement, spoken to by lines, watched, and ended with everything they
 //! started. One process belongs to one principal, unless the operator says that the server keeps nothing of anybody.
 
 mod backoff;
@@ -15,12 +15,12 @@ use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, Pla
 use tokio::sync::watch;
 use vocabulary::{Clock, Confinement, Digest, ReceiptId, ServerId, Timestamp};
 
-use self::backoff::Breakers;
+use self::backoff::Backoffs;
 use self::lines::Lines;
 pub(crate) use self::pipe::Pipe;
-pub use self::stderr::ComplaintBook;
-use self::stderr::Complaints;
-use self::supervise::Attendant;
+pub use self::stderr::StderrDirectory;
+use self::stderr::StderrLog;
+use self::supervise::Supervisor;
 use crate::call::observer::Waiting;
 use crate::failure::Failure;
 use crate::server::Server;
@@ -28,34 +28,34 @@ use crate::session::multiplex::{Duplex, Outward};
 use crate::session::{Guest, SessionKey};
 
 /// What the operator asks for, for one principal: `None` for the gateway's own instance.
-pub type Drafts = dyn Fn(Option<&Digest>) -> Result<PlanDraft, String> + Send + Sync;
+pub type PlanSource = dyn Fn(Option<&Digest>) -> Result<PlanDraft, String> + Send + Sync;
 
 /// Where the processes of one server are started.
-pub struct Berth {
+pub struct ProcessSlot {
     launcher: Arc<Launcher>,
-    drafts: Box<Drafts>,
-    watch: Arc<dyn Watch>,
-    book: ComplaintBook,
+    plans: Box<PlanSource>,
+    monitor: Arc<dyn ProcessMonitor>,
+    stderr: StderrDirectory,
     names: Arc<dyn Resolve>,
-    breakers: Breakers,
+    backoffs: Backoffs,
     /// The last process of each guest, until it is gone.
     leaving: Mutex<HashMap<SessionKey, watch::Receiver<bool>>>,
 }
 
-/// Hears what becomes of processes, for the log.
-pub trait Watch: Send + Sync {
-    /// Confinement stand, and the process waits for this to complete; it is not started on `Err`.
-    fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Confinement) -> Waiting<'a, Result<(), String>>;
+/// Is told what becomes of processes, for the log.
+pub trait ProcessMonitor: Send + Sync {
+    /// It is confined, and waits for this to complete; it is not started on `Err`.
+    fn started<'a>(&'a self, server: &'a ServerId, confinement: &'a Confinement) -> Waiting<'a, Result<(), String>>;
     /// A process was not started.
     fn failed(&self, server: &ServerId, why: &str);
     /// A process has ended.
     fn ended(&self, server: &ServerId, instance: &str, how: &str);
     /// A process tried to reach something.
-    fn tried(&self, sighting: Sighting);
+    fn attempted(&self, attempt: AccessAttempt);
 }
 
 /// An attempt to reach something.
-pub struct Sighting {
+pub struct AccessAttempt {
     /// Whose process it was.
     pub server: ServerId,
     /// In which sandbox.
@@ -63,12 +63,12 @@ pub struct Sighting {
     /// What it tried.
     pub attempt: sandbox::Attempt,
     /// The calls that were open in this process then: it was one of them, or none.
-    pub open: Vec<OpenCase>,
+    pub open: Vec<OpenCall>,
 }
 
 /// A call that a process is at work on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OpenCase {
+pub struct OpenCall {
     /// Its receipt.
     pub receipt_id: ReceiptId,
     /// The tool, if it is one.
@@ -77,17 +77,22 @@ pub struct OpenCase {
     pub session: Option<Digest>,
 }
 
-impl Berth {
-    /// A berth for a server's processes; starts nothing.
+impl ProcessSlot {
+    /// A place for a server's processes; starts nothing.
     #[must_use]
-    pub fn new(launcher: Arc<Launcher>, watch: Arc<dyn Watch>, book: ComplaintBook, drafts: Box<Drafts>) -> Self {
+    pub fn new(
+        launcher: Arc<Launcher>,
+        monitor: Arc<dyn ProcessMonitor>,
+        stderr: StderrDirectory,
+        plans: Box<PlanSource>,
+    ) -> Self {
         Self {
             launcher,
-            drafts,
-            watch,
-            book,
+            plans,
+            monitor,
+            stderr,
             names: Arc::new(HostResolver),
-            breakers: Breakers::default(),
+            backoffs: Backoffs::default(),
             leaving: Mutex::default(),
         }
     }
@@ -95,11 +100,11 @@ impl Berth {
     /// Starts a process for `guest`.
     pub(crate) async fn start(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
         self.predecessor_gone(&guest.key).await;
-        self.breakers.admit(&guest.key, Instant::now())?;
+        self.backoffs.admit(&guest.key, Instant::now())?;
         let started = self.launch(server, guest).await;
         if let Err(failure) = &started {
-            self.breakers.failed(&guest.key, Instant::now());
-            self.watch.failed(server.id(), &told(failure));
+            self.backoffs.failed(&guest.key, Instant::now());
+            self.monitor.failed(server.id(), &told(failure));
         }
         started
     }
@@ -113,38 +118,38 @@ impl Berth {
     }
 
     async fn launch(self: &Arc<Self>, server: &Arc<Server>, guest: &Guest) -> Result<Process, Failure> {
-        let (berth, principal) = (self.clone(), guest.owner.map(|owner| owner.principal));
+        let (slot, principal) = (self.clone(), guest.owner.map(|owner| owner.principal));
         // Files are looked at and made, and a disk may be slow.
-        let plan = tokio::task::spawn_blocking(move || berth.plan(principal.as_ref())).await;
+        let plan = tokio::task::spawn_blocking(move || slot.plan(principal.as_ref())).await;
         let plan = plan.map_err(|_| Failure::NotStarted("its plan could not be checked".into()))??;
-        let mut starting = self.launcher.start(&plan).await.map_err(walls_failed)?;
-        let walls = Arc::new(walls(&starting));
-        let cases = Arc::new(Cases::default());
-        let witness = Arc::new(Sentry {
+        let mut starting = self.launcher.start(&plan).await.map_err(not_confined)?;
+        let confinement = Arc::new(confinement_of(&starting));
+        let calls = Arc::new(OpenCalls::default());
+        let witness = Arc::new(AttemptReporter {
             server: server.id().clone(),
-            instance: walls.instance.clone(),
-            cases: cases.clone(),
-            watch: self.watch.clone(),
+            instance: confinement.instance.clone(),
+            calls: calls.clone(),
+            monitor: self.monitor.clone(),
         });
         let egress = self.open_doors(&mut starting, &plan, witness)?;
-        let recorded = self.watch.started(server.id(), &walls).await;
+        let recorded = self.monitor.started(server.id(), &confinement).await;
         recorded.map_err(Failure::NotStarted)?;
-        let instance = starting.go().await.map_err(walls_failed)?;
+        let instance = starting.go().await.map_err(not_confined)?;
         self.converse(
             server,
             Launched {
                 guest: guest.key,
                 instance,
                 egress,
-                walls,
-                cases,
+                confinement,
+                calls,
             },
         )
     }
 
     /// What is asked of the sandbox, checked against this host. Blocks.
     fn plan(&self, principal: Option<&Digest>) -> Result<Plan, Failure> {
-        let draft = (self.drafts)(principal).map_err(Failure::NotStarted)?;
+        let draft = (self.plans)(principal).map_err(Failure::NotStarted)?;
         Plan::check(draft).map_err(|faults| Failure::NotStarted(sentences(&faults)))
     }
 
@@ -169,98 +174,98 @@ impl Berth {
             guest,
             mut instance,
             egress,
-            walls,
-            cases,
+            confinement,
+            calls,
         } = launched;
         let streams = instance
             .take_streams()
             .ok_or_else(|| Failure::NotStarted("its streams are gone".into()))?;
         let (pipe, closing) = Pipe::into(streams.stdin);
-        let complaints = Complaints::new(&self.book, server.id(), &walls.instance);
-        let lines = Lines::of(streams.stdout, server.caps, complaints.clone());
-        let duplex = Duplex::start(server, Outward::Process(pipe, cases), lines, None);
+        let stderr_log = StderrLog::new(&self.stderr, server.id(), &confinement.instance);
+        let lines = Lines::of(streams.stdout, server.caps, stderr_log.clone());
+        let duplex = Duplex::start(server, Outward::Process(pipe, calls), lines, None);
         let (gone, leaving) = watch::channel(false);
         let mut parting = lock(&self.leaving);
         parting.retain(|_, gone| gone.has_changed().is_ok());
         parting.insert(guest, leaving);
         drop(parting);
-        let attendant = Attendant {
+        let supervisor = Supervisor {
             gone,
-            berth: self.clone(),
+            slot: self.clone(),
             server: server.id().clone(),
             guest,
             instance,
             egress,
-            name: walls.instance.clone(),
+            name: confinement.instance.clone(),
             duplex: Arc::downgrade(&duplex),
             began: Instant::now(),
             closing,
         };
-        tokio::spawn(complaints.drain(streams.stderr));
-        tokio::spawn(attendant.attend());
-        Ok(Process { duplex, walls })
+        tokio::spawn(stderr_log.drain(streams.stderr));
+        tokio::spawn(supervisor.run());
+        Ok(Process { duplex, confinement })
     }
 }
 
-/// A process that runs, and what stands around it.
+/// A process that runs, and how it is confined.
 pub(crate) struct Process {
     pub(crate) duplex: Arc<Duplex>,
-    pub(crate) walls: Arc<Confinement>,
+    pub(crate) confinement: Arc<Confinement>,
 }
 
 struct Launched {
     guest: SessionKey,
     instance: Instance,
     egress: Option<Egress>,
-    walls: Arc<Confinement>,
-    cases: Arc<Cases>,
+    confinement: Arc<Confinement>,
+    calls: Arc<OpenCalls>,
 }
 
 /// The calls that are open in one process, and those that were a moment ago: we may hear of an attempt after the call
 /// that it was made for has ended.
 #[derive(Default)]
-pub(crate) struct Cases(Mutex<Vec<Noted>>);
+pub(crate) struct OpenCalls(Mutex<Vec<Noted>>);
 
 struct Noted {
     id: u64,
-    case: OpenCase,
+    call: OpenCall,
     opened: Timestamp,
     closed: Option<Timestamp>,
 }
 
-impl Cases {
-    pub(crate) fn open(&self, id: u64, case: OpenCase) {
-        self.open_at(id, case, Clock::system().now());
+impl OpenCalls {
+    pub(crate) fn open(&self, id: u64, call: OpenCall) {
+        self.open_at(id, call, Clock::system().now());
     }
 
     pub(crate) fn close(&self, id: u64) {
         self.close_at(id, Clock::system().now());
     }
 
-    fn open_at(&self, id: u64, case: OpenCase, opened: Timestamp) {
+    fn open_at(&self, id: u64, call: OpenCall, opened: Timestamp) {
         self.lock().push(Noted {
             id,
-            case,
+            call,
             opened,
             closed: None,
         });
     }
 
     fn close_at(&self, id: u64, now: Timestamp) {
-        let mut cases = self.lock();
-        cases.retain(|noted| noted.closed.is_none_or(|closed| closed.plus(REMEMBERED) > now));
-        if let Some(noted) = cases.iter_mut().find(|noted| noted.id == id) {
+        let mut calls = self.lock();
+        calls.retain(|noted| noted.closed.is_none_or(|closed| closed.plus(REMEMBERED) > now));
+        if let Some(noted) = calls.iter_mut().find(|noted| noted.id == id) {
             noted.closed = Some(now);
         }
     }
 
     /// Those that were open at any time between `from` and `until`.
-    fn between(&self, from: Timestamp, until: Timestamp) -> Vec<OpenCase> {
-        let cases = self.lock();
-        let open = cases
+    fn between(&self, from: Timestamp, until: Timestamp) -> Vec<OpenCall> {
+        let calls = self.lock();
+        let open = calls
             .iter()
             .filter(|noted| noted.opened <= until && noted.closed.is_none_or(|closed| closed >= from));
-        open.map(|noted| noted.case.clone()).collect()
+        open.map(|noted| noted.call.clone()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Noted>> {
@@ -269,30 +274,30 @@ impl Cases {
 }
 
 /// Tells of what a process tries, with the calls it may have been for.
-struct Sentry {
+struct AttemptReporter {
     server: ServerId,
     instance: String,
-    cases: Arc<Cases>,
-    watch: Arc<dyn Watch>,
+    calls: Arc<OpenCalls>,
+    monitor: Arc<dyn ProcessMonitor>,
 }
 
-impl Witness for Sentry {
+impl Witness for AttemptReporter {
     fn saw(&self, attempt: sandbox::Attempt) {
         // Repeats are told together, and the last of them may have been made just now.
         let until = match attempt.count {
             1 => attempt.at,
             _ => Clock::system().now(),
         };
-        self.watch.tried(Sighting {
+        self.monitor.attempted(AccessAttempt {
             server: self.server.clone(),
             instance: self.instance.clone(),
-            open: self.cases.between(attempt.at, until),
+            open: self.calls.between(attempt.at, until),
             attempt,
         });
     }
 }
 
-fn walls(starting: &Starting) -> Confinement {
+fn confinement_of(starting: &Starting) -> Confinement {
     let report = starting.report();
     Confinement {
         tier: report.tier.as_str(),
@@ -304,8 +309,8 @@ fn walls(starting: &Starting) -> Confinement {
     }
 }
 
-/// Confinement that cannot be built are told apart from a program that cannot be executed.
-fn walls_failed(failure: LaunchFailure) -> Failure {
+/// Confinement that cannot be built is told apart from a program that cannot be executed.
+fn not_confined(failure: LaunchFailure) -> Failure {
     match failure {
         LaunchFailure::Layer(ref at) if at.layer == sandbox::Layer::Execute => Failure::NotStarted(failure.to_string()),
         LaunchFailure::TierTooWeak { .. }
@@ -348,25 +353,25 @@ mod tests {
 
     #[test]
     fn an_attempt_belongs_to_the_calls_that_were_open_when_it_was_made() {
-        let cases = Cases::default();
+        let calls = OpenCalls::default();
         let at = Timestamp::from_micros;
-        let case = |tool: &str| OpenCase {
+        let call = |tool: &str| OpenCall {
             receipt_id: ReceiptId::parse("rcp_00000000000070008000000000000000").unwrap(),
             tool: Some(tool.to_owned()),
             session: None,
         };
         let named = |from, until| -> Vec<String> {
-            let open = cases.between(at(from), at(until));
-            open.into_iter().filter_map(|case| case.tool).collect()
+            let open = calls.between(at(from), at(until));
+            open.into_iter().filter_map(|call| call.tool).collect()
         };
-        cases.open_at(1, case("one"), at(10));
-        cases.close_at(1, at(20));
-        cases.open_at(2, case("two"), at(30));
+        calls.open_at(1, call("one"), at(10));
+        calls.close_at(1, at(20));
+        calls.open_at(2, call("two"), at(30));
         assert_eq!(named(15, 15), ["one"], "heard of after its end");
         assert_eq!(named(25, 25), [""; 0]);
         assert_eq!(named(35, 35), ["two"]);
         assert_eq!(named(15, 35), ["one", "two"], "repeats may be of both");
-        cases.close_at(2, at(3_000_000));
+        calls.close_at(2, at(3_000_000));
         assert_eq!(named(15, 15), [""; 0], "forgotten");
         assert_eq!(named(35, 35), ["two"]);
     }

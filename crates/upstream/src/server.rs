@@ -12,7 +12,7 @@ use vocabulary::ServerId;
 use crate::credentials::CredentialSource;
 use crate::failure::{Failure, TlsFault};
 use crate::http::Link;
-use crate::process::Berth;
+use crate::process::ProcessSlot;
 use crate::session::era::{self, EraSetting};
 use crate::session::{Guest, Opened, Relayed, SessionKey, Sessions};
 
@@ -43,7 +43,7 @@ pub enum Reach {
     /// HTTP+SSE of 2024-11-05: legacy, always.
     Sse(Address),
     /// It is started here.
-    Process(Berth),
+    Process(ProcessSlot),
 }
 
 /// Where a server is.
@@ -59,7 +59,7 @@ pub struct Address {
 pub(crate) enum Transport {
     Http,
     Sse,
-    Process(Arc<Berth>),
+    Process(Arc<ProcessSlot>),
 }
 
 /// What the operator says of a server.
@@ -103,7 +103,7 @@ impl Server {
         let (link, transport) = match settings.reach {
             Reach::Http(address) => (web(address)?, Transport::Http),
             Reach::Sse(address) => (web(address)?, Transport::Sse),
-            Reach::Process(berth) => (Link::to_processes(), Transport::Process(Arc::new(berth))),
+            Reach::Process(slot) => (Link::to_processes(), Transport::Process(Arc::new(slot))),
         };
         Ok(Self {
             id: settings.id,
@@ -209,8 +209,8 @@ impl Server {
     pub(crate) async fn process(self: &Arc<Self>, guest: &Guest) -> Result<Option<Opened>, Failure> {
         match &self.transport {
             Transport::Http | Transport::Sse => Ok(None),
-            Transport::Process(berth) => {
-                let opened = self.sessions.process(&self.admitted(guest), self, berth).await;
+            Transport::Process(slot) => {
+                let opened = self.sessions.process(&self.admitted(guest), self, slot).await;
                 opened.map(Some)
             }
         }

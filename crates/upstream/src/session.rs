@@ -16,10 +16,10 @@ use mcp::{Version, compose};
 use vocabulary::{Confinement, Digest};
 
 use crate::call::exchange::Exchange;
-use crate::call::observer::Alone;
+use crate::call::observer::NoObserver;
 use crate::failure::Failure;
 use crate::http::Post;
-use crate::process::{Berth, Pipe, Process};
+use crate::process::{Pipe, Process, ProcessSlot};
 use crate::server::{Server, Transport};
 use crate::session::multiplex::{Duplex, Outward};
 use crate::session::stream::Standing;
@@ -118,8 +118,8 @@ pub(crate) struct Facts {
     pub(crate) duplex: Option<Arc<Duplex>>,
     /// The stream of what the server says beside its answers, where the gateway has opened it.
     pub(crate) beside: Option<Arc<Duplex>>,
-    /// What stands around its process.
-    pub(crate) walls: Option<Arc<Confinement>>,
+    /// How its process is confined.
+    pub(crate) confinement: Option<Arc<Confinement>>,
     stage: Stage,
 }
 
@@ -140,7 +140,7 @@ impl Opened {
             level: Mutex::new(None),
             duplex: Some(duplex),
             beside: None,
-            walls: None,
+            confinement: None,
             stage: Stage::Open,
         }))
     }
@@ -153,7 +153,7 @@ impl Opened {
             level: Mutex::new(None),
             duplex: Some(process.duplex),
             beside: None,
-            walls: Some(process.walls),
+            confinement: Some(process.confinement),
             stage: Stage::Open,
         }))
     }
@@ -222,14 +222,14 @@ impl Sessions {
         &self,
         guest: &Guest,
         server: &Arc<Server>,
-        berth: &Arc<Berth>,
+        processes: &Arc<ProcessSlot>,
     ) -> Result<Opened, Failure> {
         let slot = self.slot(guest.key, most(server))?;
         let mut opened = slot.lock().await;
         if let Some(opened) = opened.as_ref().filter(|opened| !opened.is_closed()) {
             return Ok(opened.clone());
         }
-        let fresh = Opened::with(Box::pin(berth.start(server, guest)).await?);
+        let fresh = Opened::with(Box::pin(processes.start(server, guest)).await?);
         *opened = Some(fresh.clone());
         Ok(fresh)
     }
@@ -313,9 +313,9 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
             let credential = server.credential.fetch();
             Some(Opened::over(Duplex::open(server, &credential).await?))
         }
-        Transport::Process(berth) => match process {
+        Transport::Process(slot) => match process {
             Some(process) => Some(process),
-            None => Some(Opened::with(Box::pin(berth.start(server, guest)).await?)),
+            None => Some(Opened::with(Box::pin(slot.start(server, guest)).await?)),
         },
     })
 }
@@ -328,7 +328,7 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>, process: Option<Opened
         server,
         id,
         session: before.as_ref(),
-        companion: &Alone,
+        observer: &NoObserver,
     };
     let body = compose::initialize_request(id, &guest.capabilities.legacy);
     let post = match &before {
@@ -351,7 +351,7 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>, process: Option<Opened
         level: Mutex::new(None),
         duplex: before.as_ref().and_then(|opened| opened.duplex.clone()),
         beside: None,
-        walls: before.as_ref().and_then(|opened| opened.walls.clone()),
+        confinement: before.as_ref().and_then(|opened| opened.confinement.clone()),
         stage: Stage::Introduced,
     }));
     let body = compose::notification("notifications/initialized", None);
@@ -375,7 +375,7 @@ async fn with_stream(opened: Opened, server: &Arc<Server>) -> Opened {
         level: Mutex::new(None),
         duplex: None,
         beside: Some(beside),
-        walls: None,
+        confinement: None,
         stage: Stage::Introduced,
     }))
 }

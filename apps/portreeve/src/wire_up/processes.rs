@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use ledger::{EgressAttempt, EgressCall, Event, Ledger, Note};
 use policy::SandboxTier;
 use sandbox::{FsPolicy, Launcher, NetPolicy, Tier};
-use upstream::{Berth, ComplaintBook, Sighting, Waiting, Watch};
+use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
 use vocabulary::{Confinement, Digest, ServerId};
 
 use crate::config::{Config, Process, Reach, Workspace, workspaces};
@@ -58,7 +58,7 @@ pub(super) struct Harbour {
 
 impl Harbour {
     /// Where the processes of a server are started.
-    pub(super) fn berth(&self, id: &ServerId, process: &Process) -> anyhow::Result<Berth> {
+    pub(super) fn berth(&self, id: &ServerId, process: &Process) -> anyhow::Result<ProcessSlot> {
         let book = self.state.join("logs");
         private_dir(&book)?;
         let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
@@ -73,10 +73,10 @@ impl Harbour {
             Ok(draft)
         };
         let watch = Arc::new(Logbook(self.ledger.clone()));
-        Ok(Berth::new(
+        Ok(ProcessSlot::new(
             self.launcher.clone(),
             watch,
-            ComplaintBook::kept_in(book, self.detector.clone()),
+            StderrDirectory::kept_in(book, self.detector.clone()),
             Box::new(drafts),
         ))
     }
@@ -127,7 +127,7 @@ impl Logbook {
     }
 }
 
-impl Watch for Logbook {
+impl ProcessMonitor for Logbook {
     fn started<'a>(&'a self, server: &'a ServerId, walls: &'a Confinement) -> Waiting<'a, Result<(), String>> {
         let message = format!(
             "sandbox {} of tier {} stands: fs {}, net {}",
@@ -154,13 +154,13 @@ impl Watch for Logbook {
         self.append_later(Event::Inventory(note));
     }
 
-    fn tried(&self, sighting: Sighting) {
-        let Sighting {
+    fn attempted(&self, attempt: AccessAttempt) {
+        let AccessAttempt {
             server,
             instance,
             attempt,
             open,
-        } = sighting;
+        } = attempt;
         let open = open.into_iter().map(|case| EgressCall {
             receipt_id: case.receipt_id,
             tool_name: case.tool,

@@ -18,7 +18,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use upstream::Hushable;
+use upstream::WakeFilter;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
@@ -154,7 +154,7 @@ where
     });
     let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
     let conversation = std::pin::pin!(watcher.watch(conversation));
-    let mut conversation = Hushable::new(conversation);
+    let mut conversation = WakeFilter::new(conversation);
     loop {
         tokio::select! {
             // A connection that breaks is the peer's business; what was asked on it has its own record.

@@ -20,15 +20,15 @@ use vocabulary::json::scanned::Scanned;
 use vocabulary::{Confinement, TraceId};
 
 use crate::call::exchange::{Answered, Exchange};
-use crate::call::observer::{Alone, Companion};
-use crate::call::task::{self, Landed, TaskMode, UnderWay};
+use crate::call::observer::{NoObserver, Observer};
+use crate::call::task::{self, CallAnswer, RunningTask, TaskMode};
 use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
 use crate::session::{Guest, Opened};
 
-/// What a server answered, before anybody judged it. Only a [`Flight`] makes one.
+/// What a server answered, before anybody judged it. Only a [`PreparedCall`] makes one.
 ///
 /// ```compile_fail,E0451
 /// fn forge(scanned: vocabulary::json::scanned::Scanned) -> portreeve_upstream::RawResult {
@@ -81,8 +81,8 @@ pub enum Dispatched {
     TaskAsks(RawResult),
 }
 
-/// A request that is ready to go, but for its permit.
-pub struct Departure<'a> {
+/// A request that is complete but for its permit.
+pub struct OutgoingRequest<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
     /// The era it speaks.
@@ -111,8 +111,8 @@ pub struct Departure<'a> {
     pub tasks: TaskMode,
 }
 
-/// A permitted request, ready to go. Holds nothing of the client's request.
-pub struct Flight {
+/// A permitted request, ready to be sent. Holds nothing of the client's request.
+pub struct PreparedCall {
     stage: Stage,
     pub(crate) server: Arc<Server>,
     pub(crate) era: Era,
@@ -124,16 +124,16 @@ pub struct Flight {
     log_level: Option<&'static str>,
     pub(crate) trace: TraceId,
     tasks: TaskMode,
-    pub(crate) under_way: Option<UnderWay>,
-    walls: SeenWalls,
+    pub(crate) task: Option<RunningTask>,
+    confinement: SeenConfinement,
 }
 
-/// What stood around the process a request went to; filled when it goes. Nothing is kept for servers that are elsewhere.
+/// How the process is confined that a request went to; filled when it is sent. Nothing is kept for servers that are elsewhere.
 #[derive(Clone, Default)]
-pub struct SeenWalls(Option<Arc<Mutex<Option<Arc<Confinement>>>>>);
+pub struct SeenConfinement(Option<Arc<Mutex<Option<Arc<Confinement>>>>>);
 
-impl SeenWalls {
-    /// What was seen so far.
+impl SeenConfinement {
+    /// What is known so far.
     #[must_use]
     pub fn now(&self) -> Option<Arc<Confinement>> {
         lock(self.0.as_ref()?).clone()
@@ -148,66 +148,66 @@ impl SeenWalls {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Ready,
-    Flown,
+    Sent,
 }
 
 /// How long a server may be silent before whoever waits is told so.
 const QUIET: Duration = Duration::from_secs(15);
-/// The longest time a client may take to answer a server's questions.
+/// The longest time a client may take to answer a server's requests.
 pub(crate) const LONGEST_ASKING: Duration = Duration::from_secs(600);
 
 /// Spends `permit` on the request it was given for.
 ///
 /// # Errors
 /// When the permit does not fit.
-pub fn embark(permit: Permit, mut departure: Departure<'_>) -> Result<Flight, Failure> {
+pub fn prepare(permit: Permit, mut outgoing: OutgoingRequest<'_>) -> Result<PreparedCall, Failure> {
     let spent = permit
-        .spend(departure.checked.digest(), departure.epoch)
+        .spend(outgoing.checked.digest(), outgoing.epoch)
         .map_err(|_| Failure::Permit)?;
-    let id = departure.server.link.next_id();
-    let guest = departure.server.admitted(&departure.guest);
-    if (departure.tasks, departure.era) == (TaskMode::Flight, Era::Legacy) {
-        let task = task::request_of(&departure.server.caps);
-        departure.extras.push(("task", Cow::Owned(task)));
+    let id = outgoing.server.link.next_id();
+    let guest = outgoing.server.admitted(&outgoing.guest);
+    if (outgoing.tasks, outgoing.era) == (TaskMode::Gateway, Era::Legacy) {
+        let task = task::request_of(&outgoing.server.caps);
+        outgoing.extras.push(("task", Cow::Owned(task)));
     }
-    let (name, members) = members(&spent, departure.checked, departure.extras);
-    let modern = (departure.era == Era::Modern).then_some(ModernMeta {
+    let (name, members) = members(&spent, outgoing.checked, outgoing.extras);
+    let modern = (outgoing.era == Era::Modern).then_some(ModernMeta {
         capabilities: &guest.capabilities.modern,
-        log_level: departure.log_level,
+        log_level: outgoing.log_level,
     });
     let request = Outgoing {
         method: spent.action(),
         members,
         meta: OutgoingMeta {
-            passed: departure.meta,
-            progress: departure.progress,
+            passed: outgoing.meta,
+            progress: outgoing.progress,
             modern,
         },
     };
     let mut headers = HeaderMap::new();
-    if departure.era == Era::Modern {
+    if outgoing.era == Era::Modern {
         let named = Named {
             version: Version::MODERN.as_str(),
             method: spent.action(),
             name: name.as_deref(),
         };
-        mcp::headers::write(&mut headers, &named, departure.marks, departure.checked.arguments());
+        mcp::headers::write(&mut headers, &named, outgoing.marks, outgoing.checked.arguments());
     }
     let body = request.write(id);
-    Ok(Flight {
+    Ok(PreparedCall {
         stage: Stage::Ready,
-        server: departure.server.clone(),
-        era: departure.era,
-        credential: departure.credential,
+        server: outgoing.server.clone(),
+        era: outgoing.era,
+        credential: outgoing.credential,
         id,
         body,
         headers,
-        log_level: departure.log_level,
-        trace: departure.trace,
-        walls: SeenWalls::of(departure.server),
+        log_level: outgoing.log_level,
+        trace: outgoing.trace,
+        confinement: SeenConfinement::of(outgoing.server),
         guest,
-        tasks: departure.tasks,
-        under_way: None,
+        tasks: outgoing.tasks,
+        task: None,
     })
 }
 
@@ -244,43 +244,43 @@ fn members<'a>(
     (name, members)
 }
 
-impl Flight {
+impl PreparedCall {
     /// The id of the request: what it uses as its progress token.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// What stands around the process it goes to.
+    /// How the process is confined that it goes to.
     #[must_use]
-    pub fn walls(&self) -> SeenWalls {
-        self.walls.clone()
+    pub fn confinement(&self) -> SeenConfinement {
+        self.confinement.clone()
     }
 
-    /// Goes, and waits for the answer. The companion hears what else the server says.
+    /// Sends the request and waits for the answer. The observer is told what else the server says.
     ///
     /// # Errors
     /// When the server fails.
-    pub async fn fly(&mut self, companion: &dyn Companion) -> Result<Dispatched, Failure> {
-        if std::mem::replace(&mut self.stage, Stage::Flown) == Stage::Flown {
+    pub async fn send(&mut self, observer: &dyn Observer) -> Result<Dispatched, Failure> {
+        if std::mem::replace(&mut self.stage, Stage::Sent) == Stage::Sent {
             return Err(Failure::Permit);
         }
         let began = Instant::now();
         let timeout = self.server.caps.timeout;
-        let mut carried = pin!(self.carry(companion));
+        let mut running = pin!(self.run(observer));
         let mut alarm = pin!(tokio::time::sleep(QUIET.min(timeout)));
         loop {
             tokio::select! {
                 biased;
-                landed = &mut carried => return settle(landed?),
+                answer = &mut running => return dispatched(answer?),
                 () = &mut alarm => {
-                    let asked = companion.last_asked().unwrap_or(began).min(began + LONGEST_ASKING);
+                    let asked = observer.last_asked().unwrap_or(began).min(began + LONGEST_ASKING);
                     let deadline = asked.max(began) + timeout;
                     let now = Instant::now();
                     if now >= deadline {
                         return Err(Failure::TimedOut);
                     }
-                    companion.quiet().await;
+                    observer.quiet().await;
                     alarm.as_mut().reset((deadline.min(now + QUIET)).into());
                 }
             }
@@ -320,58 +320,62 @@ impl Flight {
         self.stage = Stage::Ready;
     }
 
-    async fn carry(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
-        if self.under_way.is_some() {
-            return Box::pin(self.go_on(companion)).await;
+    async fn run(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        if self.task.is_some() {
+            return Box::pin(self.resume(observer)).await;
         }
         let (answered, opened) = match self.era {
             Era::Modern => {
                 let process = self.server.counterpart(&self.guest, self.era).await?;
-                (self.send(process.as_ref(), companion).await?, process)
+                (self.exchange(process.as_ref(), observer).await?, process)
             }
             Era::Legacy => {
-                let (answered, opened) = self.send_once_more(companion).await?;
+                let (answered, opened) = self.exchange_in_session(observer).await?;
                 (answered, Some(opened))
             }
         };
         match self.tasks {
-            TaskMode::Client => Ok(Landed::Answer(answered.message)),
+            TaskMode::Client => Ok(CallAnswer::Message(answered.message)),
             // The rarer way is boxed: the common one stays small.
-            TaskMode::Flight => Box::pin(self.see_through(answered.message, opened, companion)).await,
+            TaskMode::Gateway => Box::pin(self.await_task(answered.message, opened, observer)).await,
         }
     }
 
     /// A session the server has forgotten proves that nothing ran: it is opened again and the
     /// request sent once more. Nothing else is ever retried.
-    async fn send_once_more(&self, companion: &dyn Companion) -> Result<(Answered, Opened), Failure> {
+    async fn exchange_in_session(&self, observer: &dyn Observer) -> Result<(Answered, Opened), Failure> {
         let opened = self.server.session(&self.guest).await?;
         self.set_level(&opened).await;
-        match self.send(Some(&opened), companion).await {
+        match self.exchange(Some(&opened), observer).await {
             Err(Failure::SessionGone) => {
                 let opened = Box::pin(self.server.reopen(&self.guest, &opened)).await?;
                 self.set_level(&opened).await;
-                Ok((Box::pin(self.send(Some(&opened), companion)).await?, opened))
+                Ok((Box::pin(self.exchange(Some(&opened), observer)).await?, opened))
             }
             sent => Ok((sent?, opened)),
         }
     }
 
-    pub(crate) async fn send(&self, session: Option<&Opened>, companion: &dyn Companion) -> Result<Answered, Failure> {
+    pub(crate) async fn exchange(
+        &self,
+        session: Option<&Opened>,
+        observer: &dyn Observer,
+    ) -> Result<Answered, Failure> {
         let post = match (self.era, session) {
             (Era::Legacy, Some(opened)) => Post::legacy(self.body.clone(), opened, &self.credential),
             (Era::Legacy, None) | (Era::Modern, _) => {
                 Post::modern(self.body.clone(), &self.headers, &self.credential).through(session)
             }
         };
-        if let (Some(seen), Some(session)) = (&self.walls.0, session) {
-            lock(seen).clone_from(&session.walls);
+        if let (Some(seen), Some(session)) = (&self.confinement.0, session) {
+            lock(seen).clone_from(&session.confinement);
         }
         let waiting = Unanswered::new(&self.server, session, self.id);
         let exchange = Exchange {
             server: &self.server,
             id: self.id,
             session,
-            companion,
+            observer,
         };
         let answered = exchange.run(post.traced(&self.trace)).await;
         waiting.end();
@@ -396,7 +400,7 @@ impl Flight {
             server: &self.server,
             id,
             session: Some(opened),
-            companion: &Alone,
+            observer: &NoObserver,
         };
         let setting = exchange.run(Post::legacy(request.write(id), opened, &self.credential));
         if Box::pin(setting).await.is_err() {
@@ -409,11 +413,11 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn settle(landed: Landed) -> Result<Dispatched, Failure> {
+fn dispatched(answer: CallAnswer) -> Result<Dispatched, Failure> {
     let nonsense = mcp::server::Nonsense::NotAMessage;
-    let message = match landed {
-        Landed::Answer(message) => message,
-        Landed::Asks(scanned) => return Ok(Dispatched::TaskAsks(RawResult { scanned })),
+    let message = match answer {
+        CallAnswer::Message(message) => message,
+        CallAnswer::TaskAsks(scanned) => return Ok(Dispatched::TaskAsks(RawResult { scanned })),
     };
     match message {
         ServerMessage::Result { result, .. } if result.bytes().first() == Some(&b'{') => {

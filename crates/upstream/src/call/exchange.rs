@@ -1,5 +1,5 @@
 //! One request and its answer: reads what the server sends until the answer comes, hands
-//! everything else to the companion, and takes a stream up again that the server closed on the way.
+//! everything else to the observer, and resumes a stream that the server closed on the way.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode};
 use mcp::http::SESSION_ID;
 use mcp::server::{Nonsense, ServerMessage, is_our_id};
 
-use crate::call::observer::{Aside, Companion, Question, RawNotification};
+use crate::call::observer::{Observer, RawNotification, RawServerRequest, ServerEvent};
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::Arriving;
@@ -25,7 +25,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) id: u64,
     /// The session it is made in; none towards a modern server, and none before there is one.
     pub(crate) session: Option<&'a Opened>,
-    pub(crate) companion: &'a dyn Companion,
+    pub(crate) observer: &'a dyn Observer,
 }
 
 /// An answer: a result or an error, and the session id that came with it.
@@ -35,7 +35,7 @@ pub(crate) struct Answered {
     pub(crate) status: StatusCode,
 }
 
-/// How often a stream that ended without an answer is taken up again.
+/// How often a stream that ended without an answer is resumed.
 const MOST_RESUMPTIONS: usize = 50;
 /// How long we wait before that, where the server says nothing.
 const USUAL_RETRY: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Exchange<'_> {
 
     /// Sends the request where nothing is answered, and waits for its answer on the stream.
     async fn run_apart(&self, duplex: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
-        let mut inbox = duplex.expect(self.id, self.companion.case());
+        let mut inbox = duplex.expect(self.id, self.observer.open_call());
         self.server.link.notify(post).await?;
         while let Some(message) = inbox.next().await {
             if let Some(message) = self.take(message).await? {
@@ -135,7 +135,7 @@ impl Exchange<'_> {
         Ok(None)
     }
 
-    /// The message, if it is the answer; anything else is heard.
+    /// The message, if it is the answer; anything else is for the observer.
     async fn take(&self, message: ServerMessage) -> Result<Option<ServerMessage>, Failure> {
         match message {
             ServerMessage::Result { ref id, .. } if is_our_id(id, self.id) => Ok(Some(message)),
@@ -144,8 +144,8 @@ impl Exchange<'_> {
             }
             ServerMessage::Result { .. } | ServerMessage::Error { .. } => Err(Failure::Nonsense(Nonsense::NotAMessage)),
             ServerMessage::Notification(told) => {
-                let aside = Aside::Notification(RawNotification::new(told));
-                self.companion.hear(aside).await;
+                let event = ServerEvent::Notification(RawNotification::new(told));
+                self.observer.observe(event).await;
                 Ok(None)
             }
             ServerMessage::Request(asked) => {
@@ -155,14 +155,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// A question; `ping` is answered here. A modern server must not ask this way.
+    /// A request of the server; `ping` is answered here. A modern server must not ask this way.
     async fn ask(&self, asked: mcp::server::ServerRequest) {
         let Some(session) = self.session else { return };
-        let question = Question::new(asked, self.server.clone(), session.clone());
-        if question.method() == "ping" {
-            question.acknowledge().await;
+        let request = RawServerRequest::new(asked, self.server.clone(), session.clone());
+        if request.method() == "ping" {
+            request.acknowledge().await;
         } else {
-            self.companion.hear(Aside::Question(question)).await;
+            self.observer.observe(ServerEvent::Request(request)).await;
         }
     }
 

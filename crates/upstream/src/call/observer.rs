@@ -1,5 +1,5 @@
-//! Whoever accompanies a request hears what the server says beside its answer. What it hears is
-//! raw: it has to cross the chokepoint before a client sees it.
+//! A call's observer is told what the server says beside its answer. What it is told is raw: it has to cross the
+//! chokepoint before a client sees it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,39 +12,39 @@ use mcp::{Content, compose};
 use screening::result::{Raw, Received};
 
 use crate::http::Post;
-use crate::process::OpenCase;
+use crate::process::OpenCall;
 use crate::server::Server;
 use crate::session::Opened;
 
 /// Something to be waited for.
 pub type Waiting<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Hears what a server says beside its answer.
-pub trait Companion: Send + Sync {
+/// Is told what a server says beside its answer.
+pub trait Observer: Send + Sync {
     /// A message came. The server is not read on before this completes.
-    fn hear(&self, aside: Aside) -> Waiting<'_>;
+    fn observe(&self, event: ServerEvent) -> Waiting<'_>;
 
     /// The server has been silent for a while.
     fn quiet(&self) -> Waiting<'_>;
 
-    /// When a question to the client was open last: the time it takes is not the server's.
+    /// When a request to the client was open last: the time it takes is not the server's.
     fn last_asked(&self) -> Option<Instant>;
 
-    /// The call that is accompanied, where it is one.
-    fn case(&self) -> Option<OpenCase> {
+    /// The call that is observed, where it is one.
+    fn open_call(&self) -> Option<OpenCall> {
         None
     }
 }
 
-/// Nobody listens: what is told is dropped, what is asked is refused.
-pub struct Alone;
+/// Nobody observes: notifications are dropped, requests are refused.
+pub struct NoObserver;
 
-impl Companion for Alone {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for NoObserver {
+    fn observe(&self, event: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
-            match aside {
-                Aside::Notification(_) => {}
-                Aside::Question(question) => question.refuse("nobody is there to answer").await,
+            match event {
+                ServerEvent::Notification(_) => {}
+                ServerEvent::Request(request) => request.refuse("nobody is there to answer").await,
             }
         })
     }
@@ -59,11 +59,11 @@ impl Companion for Alone {
 }
 
 /// What a server says beside its answer.
-pub enum Aside {
-    /// It tells something.
+pub enum ServerEvent {
+    /// A notification.
     Notification(RawNotification),
-    /// It asks something.
-    Question(Question),
+    /// A request to the client.
+    Request(RawServerRequest),
 }
 
 /// A notification of a server, before anybody judged it.
@@ -72,7 +72,7 @@ pub struct RawNotification {
     params: Option<Bytes>,
 }
 
-/// The raw `params` of a server's notification or question.
+/// The raw `params` of a server's notification or request.
 pub struct RawParams(Bytes);
 
 impl Received for RawParams {
@@ -109,21 +109,21 @@ impl RawNotification {
     }
 }
 
-/// A question of a server, and the only way to answer it.
-pub struct Question {
+/// A request of a server, before anybody judged it, and the only way to answer it.
+pub struct RawServerRequest {
     method: String,
     params: Option<Bytes>,
     reply: Reply,
 }
 
-/// Answers one question.
+/// Answers one request of a server.
 pub struct Reply {
     id: Bytes,
     server: Arc<Server>,
     opened: Opened,
 }
 
-impl Question {
+impl RawServerRequest {
     pub(crate) fn new(message: ServerRequest, server: Arc<Server>, opened: Opened) -> Self {
         let reply = Reply {
             id: message.id,
@@ -137,13 +137,13 @@ impl Question {
         }
     }
 
-    /// What is asked.
+    /// Its method.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// What is asked with, raw, and the way to answer.
+    /// Its method, its params, and the way to answer.
     #[must_use]
     pub fn split(self) -> (String, Option<RawParams>, Reply) {
         (self.method, self.params.map(RawParams), self.reply)
@@ -161,7 +161,7 @@ impl Question {
 }
 
 impl Reply {
-    /// The id the server gave its question, raw.
+    /// The id the server gave its request, raw.
     #[must_use]
     pub fn id(&self) -> &Bytes {
         &self.id

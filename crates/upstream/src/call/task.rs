@@ -1,6 +1,6 @@
-//! Tasks across eras: the client knows of none, so the flight that spent the permit sees its task
-//! through and brings back what the task ends with. It is still the one call: nothing here can be
-//! done without a flight, and nothing here needs another permit. Whatever ends the flight early
+//! Tasks across eras: the client knows of none, so the call that spent the permit waits for its task
+//! to end and brings back what the task ends with. It is still the one call: nothing here can be
+//! done without a prepared call, and nothing here needs another permit. Whatever ends the call early
 //! (time is up, the caller cancelled, the server talks nonsense) cancels the task.
 
 use std::borrow::Cow;
@@ -14,14 +14,14 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::headers::{Marks, Named};
 use mcp::mrtr::{self, InputRequired, ResultType};
 use mcp::server::{Nonsense, ServerMessage};
-use mcp::task::{self, TaskState, TaskStatus};
+use mcp::task::{self as extension, TaskState, TaskStatus};
 use mcp::{Era, Version};
 use vocabulary::TraceId;
 use vocabulary::json::scanned::{self, Scanned, members_of};
 
-use crate::call::dispatch::{Flight, LONGEST_ASKING, Unanswered};
+use crate::call::dispatch::{LONGEST_ASKING, PreparedCall, Unanswered};
 use crate::call::exchange::Exchange;
-use crate::call::observer::{Alone, Companion};
+use crate::call::observer::{NoObserver, Observer};
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::{Caps, Server};
@@ -33,20 +33,20 @@ pub enum TaskMode {
     /// The client: it is handed what the server says.
     #[default]
     Client,
-    /// The flight: the client does not know the tasks of the server's era.
-    Flight,
+    /// The gateway: the client does not know the tasks of the server's era.
+    Gateway,
 }
 
-/// What a flight was answered.
-pub(crate) enum Landed {
+/// What a call was answered.
+pub(crate) enum CallAnswer {
     /// With this.
-    Answer(ServerMessage),
+    Message(ServerMessage),
     /// A task asks something: its state, in which the questions stand.
-    Asks(Scanned),
+    TaskAsks(Scanned),
 }
 
 /// A task that is under way.
-pub(crate) struct UnderWay {
+pub(crate) struct RunningTask {
     server: Arc<Server>,
     era: Era,
     /// The session or the process it belongs to; none with a modern server elsewhere.
@@ -60,7 +60,7 @@ pub(crate) struct UnderWay {
     /// Questions that were answered: a server may show them until it has read the answers.
     answered: HashSet<String>,
     /// Answers that the server has not been told yet.
-    untold: Option<Vec<u8>>,
+    unsent: Option<Vec<u8>>,
 }
 
 /// Whether the server still works on it.
@@ -83,19 +83,19 @@ pub(crate) fn request_of(caps: &Caps) -> Vec<u8> {
     format!("{{\"ttl\":{ttl}}}").into_bytes()
 }
 
-impl Flight {
+impl PreparedCall {
     /// Takes what a server answered to a call: a task is seen through, all else is the answer.
-    pub(crate) async fn see_through(
+    pub(crate) async fn await_task(
         &mut self,
         answer: ServerMessage,
         opened: Option<Opened>,
-        companion: &dyn Companion,
-    ) -> Result<Landed, Failure> {
+        observer: &dyn Observer,
+    ) -> Result<CallAnswer, Failure> {
         let answer = match &answer {
             ServerMessage::Error { error, .. } if self.era == Era::Modern && self.lacks_extension(error) => {
                 // The server says that it did nothing and why: it is told what it wants to hear, once.
                 self.declare_tasks();
-                self.send(opened.as_ref(), companion).await?.message
+                self.exchange(opened.as_ref(), observer).await?.message
             }
             ServerMessage::Result { .. }
             | ServerMessage::Error { .. }
@@ -103,7 +103,7 @@ impl Flight {
             | ServerMessage::Request(_) => answer,
         };
         let ServerMessage::Result { result, .. } = &answer else {
-            return Ok(Landed::Answer(answer));
+            return Ok(CallAnswer::Message(answer));
         };
         let begun = match self.era {
             Era::Legacy => TaskState::begun(result.bytes())?,
@@ -111,36 +111,36 @@ impl Flight {
             Era::Modern => None,
         };
         let Some(state) = begun else {
-            return Ok(Landed::Answer(answer));
+            return Ok(CallAnswer::Message(answer));
         };
-        let under_way = self.under_way.insert(UnderWay {
+        let task = self.task.insert(RunningTask {
             server: self.server.clone(),
             era: self.era,
             opened,
-            capabilities: task::with_extension(&self.guest.capabilities.modern),
+            capabilities: extension::with_extension(&self.guest.capabilities.modern),
             trace: self.trace,
             id: state.id.clone(),
             pause: USUAL_PAUSE,
             stage: Stage::Open,
             answered: HashSet::new(),
-            untold: None,
+            unsent: None,
         });
-        under_way.begin(&state, companion).await.map_err(begun_already)
+        task.begin(&state, observer).await.map_err(begun_already)
     }
 
-    /// Goes on with the task that this flight has become.
-    pub(crate) async fn go_on(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
-        match &mut self.under_way {
-            Some(under_way) => under_way.go_on(companion).await.map_err(begun_already),
+    /// Waits on for the task that this call has become.
+    pub(crate) async fn resume(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        match &mut self.task {
+            Some(task) => task.resume(observer).await.map_err(begun_already),
             None => Err(Failure::Permit),
         }
     }
 
-    /// What a task asked for; the flight goes on with it.
+    /// What a task asked for; the call goes on with it.
     pub fn answer_task(&mut self, responses: &[(String, Bytes)]) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.untold = Some(mrtr::compose_input_responses(responses));
-            under_way.answered.extend(responses.iter().map(|(key, _)| key.clone()));
+        if let Some(task) = &mut self.task {
+            task.unsent = Some(mrtr::compose_input_responses(responses));
+            task.answered.extend(responses.iter().map(|(key, _)| key.clone()));
             self.ready_again();
         }
     }
@@ -148,19 +148,19 @@ impl Flight {
     /// Whether a question of its task was answered before.
     #[must_use]
     pub fn has_answered(&self, key: &str) -> bool {
-        let under_way = self.under_way.as_ref();
-        under_way.is_some_and(|under_way| under_way.answered.contains(key))
+        let task = self.task.as_ref();
+        task.is_some_and(|task| task.answered.contains(key))
     }
 
     /// Whether a server refused the call because it was not told that tasks are taken.
     fn lacks_extension(&self, error: &[u8]) -> bool {
         let told = &self.guest.capabilities.modern;
-        task::wants_extension(error) && task::with_extension(told) != *told
+        extension::wants_extension(error) && extension::with_extension(told) != *told
     }
 
     /// The same call from a client that takes tasks. The progress token stays what it was.
     fn declare_tasks(&mut self) {
-        let capabilities = task::with_extension(&self.guest.capabilities.modern);
+        let capabilities = extension::with_extension(&self.guest.capabilities.modern);
         self.rewrite(|splice, _| {
             splice.meta_replace_or_insert("io.modelcontextprotocol/clientCapabilities", capabilities.to_vec());
         });
@@ -182,28 +182,28 @@ fn begun_already(failure: Failure) -> Failure {
     }
 }
 
-impl UnderWay {
+impl RunningTask {
     /// A server may be done when it says that there is a task.
-    async fn begin(&mut self, state: &TaskState, companion: &dyn Companion) -> Result<Landed, Failure> {
+    async fn begin(&mut self, state: &TaskState, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
         self.pause = pause(state.poll_after.unwrap_or(self.pause), self.server.caps.timeout);
         match (self.era, state.status) {
-            (_, TaskStatus::Working) | (Era::Modern, _) => self.go_on(companion).await,
+            (_, TaskStatus::Working) | (Era::Modern, _) => self.resume(observer).await,
             (
                 Era::Legacy,
                 TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled,
-            ) => self.fetch(companion).await,
+            ) => self.fetch(observer).await,
         }
     }
 
     /// Asks after the task until it ends, or asks something.
-    async fn go_on(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
-        if let Some(responses) = self.untold.take() {
-            self.ask("tasks/update", Some(("inputResponses", &responses)), companion)
+    async fn resume(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        if let Some(responses) = self.unsent.take() {
+            self.ask("tasks/update", Some(("inputResponses", &responses)), observer)
                 .await?;
         }
         for _ in 0..MOST_POLLS {
             tokio::time::sleep(self.pause).await;
-            let told = self.ask("tasks/get", None, companion).await?;
+            let told = self.ask("tasks/get", None, observer).await?;
             let state = TaskState::read(told.bytes(), self.era)?;
             if state.id != self.id {
                 return Err(Failure::Task("the server answered for another one"));
@@ -212,8 +212,10 @@ impl UnderWay {
             match (self.era, state.status) {
                 (_, TaskStatus::Working) => {}
                 // Questions of a session's task come while its result is waited for.
-                (Era::Legacy, _) => return self.fetch(companion).await,
-                (Era::Modern, TaskStatus::InputRequired) if self.has_news(&told)? => return Ok(Landed::Asks(told)),
+                (Era::Legacy, _) => return self.fetch(observer).await,
+                (Era::Modern, TaskStatus::InputRequired) if self.has_news(&told)? => {
+                    return Ok(CallAnswer::TaskAsks(told));
+                }
                 (Era::Modern, TaskStatus::InputRequired) => {}
                 (Era::Modern, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => {
                     self.stage = Stage::Ended;
@@ -225,10 +227,10 @@ impl UnderWay {
     }
 
     /// What a session's task ended with: a result or an error, as the call itself would have had it.
-    async fn fetch(&mut self, companion: &dyn Companion) -> Result<Landed, Failure> {
-        let answer = self.request("tasks/result", None, companion).await?;
+    async fn fetch(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        let answer = self.request("tasks/result", None, observer).await?;
         self.stage = Stage::Ended;
-        Ok(Landed::Answer(answer))
+        Ok(CallAnswer::Message(answer))
     }
 
     /// Whether a task asks something that was not answered yet.
@@ -243,9 +245,9 @@ impl UnderWay {
         &self,
         method: &'static str,
         more: Option<(&'static str, &[u8])>,
-        companion: &dyn Companion,
+        observer: &dyn Observer,
     ) -> Result<Scanned, Failure> {
-        match self.request(method, more, companion).await? {
+        match self.request(method, more, observer).await? {
             ServerMessage::Result { result, .. } => Ok(result),
             ServerMessage::Error { .. } | ServerMessage::Notification(_) | ServerMessage::Request(_) => {
                 Err(Failure::Task("the server no longer answers for it"))
@@ -257,7 +259,7 @@ impl UnderWay {
         &self,
         method: &'static str,
         more: Option<(&'static str, &[u8])>,
-        companion: &dyn Companion,
+        observer: &dyn Observer,
     ) -> Result<ServerMessage, Failure> {
         let id = self.server.link.next_id();
         let (body, headers) = self.compose(id, method, more);
@@ -273,7 +275,7 @@ impl UnderWay {
             server: &self.server,
             id,
             session: self.opened.as_ref(),
-            companion,
+            observer,
         };
         let answered = exchange.run(post.traced(&self.trace)).await;
         waiting.end();
@@ -312,15 +314,15 @@ fn pause(wanted: Duration, timeout: Duration) -> Duration {
 }
 
 /// What a modern task ended with, which stands in its state.
-fn ending(told: &Scanned, status: TaskStatus, max_depth: usize) -> Result<Landed, Failure> {
+fn ending(told: &Scanned, status: TaskStatus, max_depth: usize) -> Result<CallAnswer, Failure> {
     let ended = members_of(told.bytes(), max_depth, ["result", "error"]);
     let [result, error] = ended.map_err(|_| Nonsense::Incomplete)?;
     let id = Bytes::new();
     match (status, result, error) {
-        (TaskStatus::Completed, Some(result), _) => Ok(Landed::Answer(ServerMessage::Result { id, result })),
+        (TaskStatus::Completed, Some(result), _) => Ok(CallAnswer::Message(ServerMessage::Result { id, result })),
         (TaskStatus::Failed, _, Some(error)) => {
             let error = error.into_bytes();
-            Ok(Landed::Answer(ServerMessage::Error { id, error }))
+            Ok(CallAnswer::Message(ServerMessage::Error { id, error }))
         }
         (TaskStatus::Cancelled, ..) => Err(Failure::Task("it was cancelled there")),
         _ => Err(Nonsense::Incomplete.into()),
@@ -329,7 +331,7 @@ fn ending(told: &Scanned, status: TaskStatus, max_depth: usize) -> Result<Landed
 
 /// A task that nobody waits for any more is cancelled. Whether the server said that it can cancel
 /// tasks does not matter: the worst it can do is refuse.
-impl Drop for UnderWay {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         if self.stage == Stage::Ended {
             return;
@@ -344,10 +346,10 @@ impl Drop for UnderWay {
             pause: self.pause,
             stage: Stage::Ended,
             answered: HashSet::new(),
-            untold: None,
+            unsent: None,
         };
         tokio::spawn(async move {
-            let cancelled = left.request("tasks/cancel", None, &Alone);
+            let cancelled = left.request("tasks/cancel", None, &NoObserver);
             let _ = tokio::time::timeout(left.server.caps.timeout, cancelled).await;
         });
     }

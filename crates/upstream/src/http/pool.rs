@@ -20,7 +20,7 @@ use tokio::task::unconstrained;
 use tower_service::Service;
 
 use crate::failure::Failure;
-use crate::http::wakes::hush;
+use crate::http::wakes::suppress_wakes;
 
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(60);
@@ -212,10 +212,10 @@ impl Arriving {
             return Poll::Ready(None);
         };
         // Nothing needs to be woken to read on: the connection is driven whenever a piece is missing.
-        let mut polled = hush(|| Pin::new(&mut *body).poll_frame(&mut nobody())).0;
+        let mut polled = suppress_wakes(|| Pin::new(&mut *body).poll_frame(&mut nobody())).0;
         if polled.is_pending() {
             wire.drive(context);
-            polled = hush(|| Pin::new(body).poll_frame(&mut nobody())).0;
+            polled = suppress_wakes(|| Pin::new(body).poll_frame(&mut nobody())).0;
         }
         match polled {
             Poll::Ready(frame) => {

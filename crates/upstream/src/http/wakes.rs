@@ -20,9 +20,9 @@ enum Ear {
 }
 
 /// The wake of a connection that could read on.
-pub struct ReadOn(Waker);
+pub struct SuppressedWake(Waker);
 
-impl ReadOn {
+impl SuppressedWake {
     /// Whether the connection is driven by the task of this context.
     #[must_use]
     pub fn is_for(&self, context: &Context<'_>) -> bool {
@@ -36,12 +36,12 @@ impl ReadOn {
     }
 }
 
-/// Polls a body. A wake of a [`Hushable`] that comes of it is kept, and given back.
-pub fn hush<T>(poll: impl FnOnce() -> T) -> (T, Option<ReadOn>) {
+/// Polls a body. A wake of a [`WakeFilter`] that comes of it is kept, and given back.
+pub fn suppress_wakes<T>(poll: impl FnOnce() -> T) -> (T, Option<SuppressedWake>) {
     let hand = Hand::cover();
     let polled = poll();
     let heard = hand.take();
-    (polled, heard.map(ReadOn))
+    (polled, heard.map(SuppressedWake))
 }
 
 /// Over this thread's ear; dropped, it is as it was before, also where a poll panics.
@@ -72,7 +72,7 @@ impl Drop for Hand {
 }
 
 /// A task whose wakes can be kept while it polls a body.
-pub struct Hushable<F> {
+pub struct WakeFilter<F> {
     work: F,
     /// Whom the task's wakes go through; made when it is polled first.
     bell: Option<(Arc<Bell>, Waker)>,
@@ -81,14 +81,14 @@ pub struct Hushable<F> {
 /// Wakes from other threads, and from sockets and timers, come while nobody polls a body here: those always arrive.
 struct Bell(Waker);
 
-impl<F> Hushable<F> {
+impl<F> WakeFilter<F> {
     /// `work`, unchanged otherwise.
     pub fn new(work: F) -> Self {
         Self { work, bell: None }
     }
 }
 
-impl<F: Future + Unpin> Future for Hushable<F> {
+impl<F: Future + Unpin> Future for WakeFilter<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -133,7 +133,7 @@ mod tests {
     /// The waker that a task gets to see, and how often it was woken.
     fn seen() -> (Waker, Arc<Count>) {
         let count = Arc::new(Count::default());
-        let mut work = Hushable::new(std::future::poll_fn(|context| Poll::Ready(context.waker().clone())));
+        let mut work = WakeFilter::new(std::future::poll_fn(|context| Poll::Ready(context.waker().clone())));
         let waker = Waker::from(count.clone());
         match Pin::new(&mut work).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(seen) => (seen, count),
@@ -147,7 +147,7 @@ mod tests {
         let woken = || count.0.load(Ordering::SeqCst);
         waker.wake_by_ref();
         assert_eq!(woken(), 1);
-        let (polled, kept) = hush(|| {
+        let (polled, kept) = suppress_wakes(|| {
             waker.wake_by_ref();
             7
         });
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_poll_that_panics_uncovers_the_ear() {
         let (waker, count) = seen();
-        let poll = std::panic::AssertUnwindSafe(|| hush(|| panic!("a body")));
+        let poll = std::panic::AssertUnwindSafe(|| suppress_wakes(|| panic!("a body")));
         assert!(std::panic::catch_unwind(poll).is_err());
         waker.wake();
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
@@ -173,7 +173,8 @@ mod tests {
     #[test]
     fn a_wake_from_another_thread_arrives_even_then() {
         let (waker, count) = seen();
-        let ((), kept) = hush(|| std::thread::scope(|scope| drop(scope.spawn(|| waker.wake_by_ref()).join())));
+        let ((), kept) =
+            suppress_wakes(|| std::thread::scope(|scope| drop(scope.spawn(|| waker.wake_by_ref()).join())));
         assert!(kept.is_none());
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
     }
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn a_task_that_is_polled_by_another_one_wakes_that_one() {
         let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
-        let mut work = Hushable::new(std::future::poll_fn(|context| {
+        let mut work = WakeFilter::new(std::future::poll_fn(|context| {
             context.waker().wake_by_ref();
             Poll::<()>::Pending
         }));

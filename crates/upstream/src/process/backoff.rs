@@ -16,42 +16,42 @@ const FREE_STARTS: u32 = 1;
 /// Past this many guests, those whose time is over are forgotten.
 const MOST: usize = 1000;
 
-/// One breaker for each guest: nobody can hold up another's process.
+/// One for each guest: nobody can hold up another's process.
 #[derive(Default)]
-pub(super) struct Breakers(Mutex<HashMap<SessionKey, Breaker>>);
+pub(super) struct Backoffs(Mutex<HashMap<SessionKey, Backoff>>);
 
 #[derive(Clone, Copy)]
-struct Breaker {
+struct Backoff {
     failures: u32,
     not_before: Instant,
 }
 
-impl Breakers {
+impl Backoffs {
     /// Whether a process may be started now.
     pub(super) fn admit(&self, guest: &SessionKey, now: Instant) -> Result<(), Failure> {
         match self.lock().get(guest) {
-            Some(breaker) if breaker.not_before > now => Err(Failure::CrashLoop(breaker.not_before - now)),
+            Some(backoff) if backoff.not_before > now => Err(Failure::CrashLoop(backoff.not_before - now)),
             Some(_) | None => Ok(()),
         }
     }
 
     /// A process could not be started.
     pub(super) fn failed(&self, guest: &SessionKey, now: Instant) {
-        let mut breakers = self.lock();
-        if breakers.len() >= MOST {
-            breakers.retain(|_, breaker| breaker.not_before > now);
+        let mut backoffs = self.lock();
+        if backoffs.len() >= MOST {
+            backoffs.retain(|_, backoff| backoff.not_before > now);
         }
-        let breaker = breakers.entry(*guest).or_insert(Breaker {
+        let backoff = backoffs.entry(*guest).or_insert(Backoff {
             failures: 0,
             not_before: now,
         });
-        breaker.failures = breaker.failures.saturating_add(1);
-        let steps = breaker.failures.saturating_sub(FREE_STARTS + 1).min(16);
-        let wait = match breaker.failures <= FREE_STARTS {
+        backoff.failures = backoff.failures.saturating_add(1);
+        let steps = backoff.failures.saturating_sub(FREE_STARTS + 1).min(16);
+        let wait = match backoff.failures <= FREE_STARTS {
             true => Duration::ZERO,
             false => (FIRST_WAIT * 2_u32.saturating_pow(steps)).min(LONGEST_WAIT),
         };
-        breaker.not_before = now + wait;
+        backoff.not_before = now + wait;
     }
 
     /// A process ended by itself after `lived`.
@@ -63,7 +63,7 @@ impl Breakers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Breaker>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Backoff>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,24 +74,24 @@ mod tests {
 
     #[test]
     fn a_process_that_keeps_ending_is_started_later_and_later_and_one_that_lives_is_forgiven() {
-        let (breakers, guest, now) = (Breakers::default(), SessionKey::Shared, Instant::now());
-        let wait = || match breakers.admit(&guest, now) {
+        let (backoffs, guest, now) = (Backoffs::default(), SessionKey::Shared, Instant::now());
+        let wait = || match backoffs.admit(&guest, now) {
             Err(Failure::CrashLoop(wait)) => wait.as_secs(),
             _ => 0,
         };
         let waits: Vec<u64> = (0..10)
             .map(|_| {
-                breakers.ended(&guest, Duration::from_secs(1), now);
+                backoffs.ended(&guest, Duration::from_secs(1), now);
                 wait()
             })
             .collect();
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert!(
-            breakers.admit(&SessionKey::Discovery, now).is_ok(),
+            backoffs.admit(&SessionKey::Discovery, now).is_ok(),
             "another's is its own"
         );
-        assert!(breakers.admit(&guest, now + LONGEST_WAIT).is_ok());
-        breakers.ended(&guest, LIVED, now);
+        assert!(backoffs.admit(&guest, now + LONGEST_WAIT).is_ok());
+        backoffs.ended(&guest, LIVED, now);
         assert_eq!(wait(), 0);
     }
 }

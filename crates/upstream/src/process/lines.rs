@@ -7,7 +7,7 @@ use mcp::server::{self, ServerMessage};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-use super::stderr::Complaints;
+use super::stderr::StderrLog;
 use crate::failure::Failure;
 use crate::server::Caps;
 use crate::session::multiplex::Source;
@@ -22,7 +22,7 @@ const LARGEST_BATCH: usize = 1024;
 pub(crate) struct Lines<R = pipe::Receiver> {
     stdout: R,
     caps: Caps,
-    complaints: Complaints,
+    stderr_log: StderrLog,
     buffer: BytesMut,
     /// What of the buffer is known to hold no line break.
     searched: usize,
@@ -30,11 +30,11 @@ pub(crate) struct Lines<R = pipe::Receiver> {
 }
 
 impl<R: tokio::io::AsyncRead + Unpin + Send> Lines<R> {
-    pub(crate) fn of(stdout: R, caps: Caps, complaints: Complaints) -> Self {
+    pub(crate) fn of(stdout: R, caps: Caps, stderr_log: StderrLog) -> Self {
         Self {
             stdout,
             caps,
-            complaints,
+            stderr_log,
             buffer: BytesMut::new(),
             searched: 0,
             ready: VecDeque::new(),
@@ -73,9 +73,9 @@ impl<R: tokio::io::AsyncRead + Unpin + Send> Lines<R> {
             Some(b'{') => self.ready.push_back(line.slice_ref(text)),
             Some(b'[') => match mcp::envelope::split_batch(&line.slice_ref(text), self.caps.max_depth, LARGEST_BATCH) {
                 Ok(batch) => self.ready.extend(batch),
-                Err(_) => self.complaints.note("a line on its output that is no message"),
+                Err(_) => self.stderr_log.note("a line on its output that is no message"),
             },
-            Some(_) => self.complaints.note("a line on its output that is no message"),
+            Some(_) => self.stderr_log.note("a line on its output that is no message"),
             None => {}
         }
     }
@@ -87,7 +87,7 @@ impl<R: tokio::io::AsyncRead + Unpin + Send + 'static> Source for Lines<R> {
             while let Some(raw) = self.ready.pop_front() {
                 match server::parse(&raw, self.caps.max_depth) {
                     Ok(message) => return Ok(Some(message)),
-                    Err(_) => self.complaints.note("a line on its output that is no message"),
+                    Err(_) => self.stderr_log.note("a line on its output that is no message"),
                 }
             }
             match self.next_line().await? {
@@ -111,7 +111,7 @@ mod tests {
     };
 
     async fn read(said: &'static [u8]) -> (Vec<String>, Option<Failure>) {
-        let mut lines = Lines::of(said, CAPS, Complaints::unheard());
+        let mut lines = Lines::of(said, CAPS, StderrLog::nowhere());
         let mut heard = Vec::new();
         loop {
             match lines.next().await {

@@ -21,12 +21,12 @@ const PIECE: usize = 16 << 10;
 
 /// The directory of these files, and the rules that secrets are found by.
 #[derive(Clone, Debug)]
-pub struct ComplaintBook {
+pub struct StderrDirectory {
     dir: PathBuf,
     detector: Option<Arc<Detector>>,
 }
 
-impl ComplaintBook {
+impl StderrDirectory {
     /// Keeps files in `dir`, which must be there. Without rules of the operator's, ours find the secrets.
     #[must_use]
     pub fn kept_in(dir: PathBuf, detector: Option<Arc<Detector>>) -> Self {
@@ -34,9 +34,9 @@ impl ComplaintBook {
     }
 }
 
-/// The complaints of one process.
+/// The log of one process.
 #[derive(Clone)]
-pub(crate) struct Complaints(Arc<Shared>);
+pub(crate) struct StderrLog(Arc<Shared>);
 
 struct Shared {
     file: Option<PathBuf>,
@@ -51,11 +51,11 @@ struct Pace {
     dropped: usize,
 }
 
-impl Complaints {
-    pub(crate) fn new(book: &ComplaintBook, server: &ServerId, instance: &str) -> Self {
+impl StderrLog {
+    pub(crate) fn new(directory: &StderrDirectory, server: &ServerId, instance: &str) -> Self {
         Self(Arc::new(Shared {
-            file: Some(book.dir.join(format!("{server}.log"))),
-            detector: book.detector.clone(),
+            file: Some(directory.dir.join(format!("{server}.log"))),
+            detector: directory.detector.clone(),
             instance: instance.to_owned(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
@@ -66,7 +66,7 @@ impl Complaints {
     }
 
     #[cfg(test)]
-    pub(crate) fn unheard() -> Self {
+    pub(crate) fn nowhere() -> Self {
         Self(Arc::new(Shared {
             file: None,
             detector: None,
@@ -87,17 +87,17 @@ impl Complaints {
     /// Reads to the end, whatever comes: a full pipe must not stop the process.
     pub(crate) async fn drain(self, mut stderr: pipe::Receiver) {
         let mut piece = vec![0; PIECE];
-        let mut sentences = Sentences::default();
+        let mut lines_so_far = WholeLines::default();
         loop {
             let read = stderr.read(&mut piece).await.unwrap_or(0);
             let said = piece.get(..read).filter(|said| !said.is_empty());
             let whole = match said {
-                Some(said) => sentences.hear(said),
-                None => sentences.rest(),
+                Some(said) => lines_so_far.feed(said),
+                None => lines_so_far.rest(),
             };
             if !whole.is_empty() {
-                let complaints = self.clone();
-                let _ = tokio::task::spawn_blocking(move || complaints.write(&whole)).await;
+                let log = self.clone();
+                let _ = tokio::task::spawn_blocking(move || log.write(&whole)).await;
             }
             if said.is_none() {
                 return;
@@ -137,7 +137,7 @@ impl Complaints {
 
 /// What a process wrote, in pieces that can be judged: whole lines, and private keys whole.
 #[derive(Default)]
-struct Sentences {
+struct WholeLines {
     unfinished: Vec<u8>,
     /// The line that is being read is too long, and not kept.
     skipping: bool,
@@ -146,9 +146,9 @@ struct Sentences {
 /// No longer line is kept, and no longer key waited for.
 const LONGEST: usize = 64 << 10;
 
-impl Sentences {
+impl WholeLines {
     /// What can be judged with this; the rest waits.
-    fn hear(&mut self, mut said: &[u8]) -> Vec<u8> {
+    fn feed(&mut self, mut said: &[u8]) -> Vec<u8> {
         if self.skipping {
             let end = said.iter().position(|byte| *byte == b'\n');
             said = end.and_then(|end| said.get(end + 1..)).unwrap_or_default();
@@ -226,16 +226,16 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_plain_text_and_bounded() {
-        let dir = std::env::temp_dir().join(format!("portreeve-complaints-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("portreeve-log-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let server = ServerId::parse("noisy").unwrap();
-        let complaints = Complaints::new(&ComplaintBook::kept_in(dir.clone(), None), &server, "i1");
-        complaints.write(b"\x1b[31mred\x1b[0m\nsecond\n");
+        let log = StderrLog::new(&StderrDirectory::kept_in(dir.clone(), None), &server, "i1");
+        log.write(b"\x1b[31mred\x1b[0m\nsecond\n");
         let file = dir.join("noisy.log");
         let kept = std::fs::read_to_string(&file).unwrap();
         assert_eq!(kept, "i1 red\ni1 second\n");
         for _ in 0..1000 {
-            complaints.write(&[b'x'; 10_000]);
+            log.write(&[b'x'; 10_000]);
         }
         assert!(!std::fs::read_to_string(&file).unwrap().contains('\u{1b}'));
         let size = std::fs::metadata(&file).unwrap().len();
@@ -244,28 +244,31 @@ mod tests {
     }
     #[test]
     fn a_secret_in_two_pieces_is_judged_as_one() {
-        let mut sentences = Sentences::default();
-        assert_eq!(sentences.hear(b"one\ntw"), b"one\n");
-        assert_eq!(sentences.hear(b"o"), b"");
-        assert_eq!(sentences.hear(b"\nthree\nfo"), b"two\nthree\n");
-        assert_eq!(sentences.rest(), b"fo");
+        let mut lines_so_far = WholeLines::default();
+        assert_eq!(lines_so_far.feed(b"one\ntw"), b"one\n");
+        assert_eq!(lines_so_far.feed(b"o"), b"");
+        assert_eq!(lines_so_far.feed(b"\nthree\nfo"), b"two\nthree\n");
+        assert_eq!(lines_so_far.rest(), b"fo");
         let begin = concat!("-----BEGIN RSA ", "PRIVATE KEY-----\n");
         let end = concat!("-----END RSA ", "PRIVATE KEY-----\n");
-        assert_eq!(sentences.hear(begin.as_bytes()), b"");
-        assert_eq!(sentences.hear(b"MIIE\n"), b"");
-        assert_eq!(sentences.hear(end.as_bytes()), format!("{begin}MIIE\n{end}").as_bytes());
+        assert_eq!(lines_so_far.feed(begin.as_bytes()), b"");
+        assert_eq!(lines_so_far.feed(b"MIIE\n"), b"");
+        assert_eq!(
+            lines_so_far.feed(end.as_bytes()),
+            format!("{begin}MIIE\n{end}").as_bytes()
+        );
     }
 
     #[test]
     fn a_line_without_end_is_not_kept_and_the_next_one_is() {
-        let mut sentences = Sentences::default();
-        let mut heard = sentences.hear(b"first\n");
+        let mut lines_so_far = WholeLines::default();
+        let mut kept = lines_so_far.feed(b"first\n");
         for _ in 0..LONGEST / 100 + 2 {
-            heard.extend(sentences.hear(&[b'x'; 100]));
+            kept.extend(lines_so_far.feed(&[b'x'; 100]));
         }
-        heard.extend(sentences.hear(b"xx\nnext\n"));
+        kept.extend(lines_so_far.feed(b"xx\nnext\n"));
         assert_eq!(
-            String::from_utf8_lossy(&heard),
+            String::from_utf8_lossy(&kept),
             "first\nportreeve: a line was too long and is not kept\nnext\n"
         );
     }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use vocabulary::ServerId;
 
 use super::pipe::Unneeded;
-use super::{Berth, IDLE_STOP};
+use super::{IDLE_STOP, ProcessSlot};
 use crate::session::SessionKey;
 use crate::session::multiplex::Duplex;
 
@@ -18,10 +18,10 @@ const GRACE: Duration = Duration::from_millis(500);
 const ROUND: Duration = Duration::from_secs(30);
 
 /// See the module.
-pub(super) struct Attendant {
+pub(super) struct Supervisor {
     /// Told when the process is gone and its end is known.
     pub(super) gone: watch::Sender<bool>,
-    pub(super) berth: Arc<Berth>,
+    pub(super) slot: Arc<ProcessSlot>,
     pub(super) server: ServerId,
     pub(super) guest: SessionKey,
     pub(super) instance: Instance,
@@ -33,27 +33,27 @@ pub(super) struct Attendant {
 }
 
 /// Why nobody waits for a process any more.
-enum Parting {
+enum Stop {
     Ended(Ending),
     Unneeded,
     Idle,
 }
 
-impl Attendant {
-    pub(super) async fn attend(mut self) {
-        let parting = self.wait().await;
-        let how = match parting {
-            Parting::Ended(ending) => {
-                self.blame();
+impl Supervisor {
+    pub(super) async fn run(mut self) {
+        let stop = self.wait().await;
+        let how = match stop {
+            Stop::Ended(ending) => {
+                self.count_crash();
                 ending.to_string()
             }
             // It closed its output, or said what cannot be read: nobody sent it away.
-            Parting::Unneeded if self.duplex.upgrade().is_some() => {
-                self.blame();
+            Stop::Unneeded if self.duplex.upgrade().is_some() => {
+                self.count_crash();
                 self.stop().await
             }
-            Parting::Unneeded => format!("stopped; {}", self.stop().await),
-            Parting::Idle => format!("stopped after standing idle; {}", self.stop().await),
+            Stop::Unneeded => format!("stopped; {}", self.stop().await),
+            Stop::Idle => format!("stopped after standing idle; {}", self.stop().await),
         };
         if let Some(duplex) = self.duplex.upgrade() {
             duplex.close("ended");
@@ -63,26 +63,26 @@ impl Attendant {
         }
         self.gone.send_replace(true);
         tracing::info!(server = %self.server, instance = self.name, how, "a server's process is gone");
-        self.berth.watch.ended(&self.server, &self.name, &how);
+        self.slot.monitor.ended(&self.server, &self.name, &how);
     }
 
     /// It ended when nobody wanted it to.
-    fn blame(&self) {
-        let breakers = &self.berth.breakers;
-        breakers.ended(&self.guest, self.began.elapsed(), Instant::now());
+    fn count_crash(&self) {
+        let backoffs = &self.slot.backoffs;
+        backoffs.ended(&self.guest, self.began.elapsed(), Instant::now());
     }
 
-    async fn wait(&mut self) -> Parting {
+    async fn wait(&mut self) -> Stop {
         let mut round = tokio::time::interval(ROUND);
         loop {
             tokio::select! {
-                ending = self.instance.wait() => return Parting::Ended(ending),
-                _ = &mut self.closing => return Parting::Unneeded,
+                ending = self.instance.wait() => return Stop::Ended(ending),
+                _ = &mut self.closing => return Stop::Unneeded,
                 _ = round.tick() => {
-                    let Some(duplex) = self.duplex.upgrade() else { return Parting::Unneeded };
+                    let Some(duplex) = self.duplex.upgrade() else { return Stop::Unneeded };
                     if duplex.idle_for().is_some_and(|idle| idle >= IDLE_STOP) {
                         duplex.close("stood idle");
-                        return Parting::Idle;
+                        return Stop::Idle;
                     }
                 }
             }

@@ -10,7 +10,7 @@ use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_int
 use mcp::{Era, ErrorCode, Version};
 
 use crate::call::exchange::{Answered, Exchange};
-use crate::call::observer::Alone;
+use crate::call::observer::NoObserver;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
@@ -101,7 +101,7 @@ async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
         server,
         id,
         session: process.as_ref(),
-        companion: &Alone,
+        observer: &NoObserver,
     };
     let post = Post::modern(request.write(id), &headers, &credential);
     let answered = exchange.run(post.through(process.as_ref())).await?;

@@ -18,7 +18,7 @@ use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::{Post, judge};
-use crate::process::{Cases, OpenCase, Pipe};
+use crate::process::{OpenCall, OpenCalls, Pipe};
 use crate::server::Server;
 use crate::session::Opened;
 
@@ -34,7 +34,7 @@ pub(crate) enum Outward {
     /// To this address.
     Endpoint(Uri),
     /// To a process, which is told apart what it is at work on.
-    Process(Pipe, Arc<Cases>),
+    Process(Pipe, Arc<OpenCalls>),
     /// Where those of the session go: the stream only says what comes beside.
     Session,
 }
@@ -85,8 +85,8 @@ impl Drop for Inbox {
         let mut state = lock(&self.duplex.state);
         state.waiting.remove(&self.id);
         state.used = Instant::now();
-        if let Outward::Process(_, cases) = &self.duplex.outward {
-            cases.close(self.id);
+        if let Outward::Process(_, calls) = &self.duplex.outward {
+            calls.close(self.id);
         }
     }
 }
@@ -167,15 +167,15 @@ impl Duplex {
         (!in_use).then(|| state.used.elapsed())
     }
 
-    /// Waits for what answers `id`, which is asked for `case`.
-    pub(crate) fn expect(self: &Arc<Self>, id: u64, case: Option<OpenCase>) -> Inbox {
+    /// Waits for what answers `id`, which is asked for `call`.
+    pub(crate) fn expect(self: &Arc<Self>, id: u64, call: Option<OpenCall>) -> Inbox {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let mut state = lock(&self.state);
         if state.closed.is_none() {
             state.waiting.insert(id, sender);
             state.used = Instant::now();
-            if let (Outward::Process(_, cases), Some(case)) = (&self.outward, case) {
-                cases.open(id, case);
+            if let (Outward::Process(_, calls), Some(call)) = (&self.outward, call) {
+                calls.open(id, call);
             }
         }
         drop(state);
