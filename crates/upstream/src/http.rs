@@ -20,25 +20,25 @@ use vocabulary::TraceId;
 
 use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
-use crate::http::pool::{Arriving, Wires};
+use crate::http::pool::{Pool, ResponseBody};
 use crate::server::Caps;
 use crate::session::Opened;
 
 /// The way to one server.
 pub(crate) struct Link {
     /// None to a process: its messages go through the pipe of its session.
-    web: Option<Web>,
+    server: Option<HttpServer>,
     last_id: AtomicU64,
 }
 
 /// Where a server is, and the connections to it.
-struct Web {
+struct HttpServer {
     url: Uri,
     /// The url's path as a request names it.
     path: Uri,
     /// The url's host as a header, spelled once.
     host: Option<HeaderValue>,
-    wires: Wires,
+    pool: Pool,
 }
 
 /// One message to send.
@@ -102,14 +102,14 @@ impl Link {
             .https_or_http()
             .enable_http1()
             .wrap_connector(plain);
-        let web = Web {
+        let server = HttpServer {
             path: path_of(&url),
             host: host_header(&url),
-            wires: Wires::new(connector, url.clone()),
+            pool: Pool::new(connector, url.clone()),
             url,
         };
         Ok(Self {
-            web: Some(web),
+            server: Some(server),
             last_id: AtomicU64::new(0),
         })
     }
@@ -117,13 +117,13 @@ impl Link {
     /// To processes.
     pub(crate) fn to_processes() -> Self {
         Self {
-            web: None,
+            server: None,
             last_id: AtomicU64::new(0),
         }
     }
 
-    fn web(&self) -> Result<&Web, Failure> {
-        self.web
+    fn server(&self) -> Result<&HttpServer, Failure> {
+        self.server
             .as_ref()
             .ok_or_else(|| Failure::Broken("this server is a process".into()))
     }
@@ -140,24 +140,24 @@ impl Link {
         }
         let had_session = post.session.is_some_and(|opened| opened.session_id.is_some());
         let response = self.send(post).await?;
-        judge(response.status(), had_session)
+        check_status(response.status(), had_session)
     }
 
     /// Sends a message; the head of the answer, whatever its status.
-    pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<Arriving>, Failure> {
-        let web = self.web()?;
-        web.send(web.build(post)).await
+    pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<ResponseBody>, Failure> {
+        let server = self.server()?;
+        server.send(server.build(post)).await
     }
 
-    /// Opens a session's stream of messages that answer nothing, or takes up one that broke.
+    /// Opens a session's stream of messages that answer nothing, or resumes one that broke.
     pub(crate) async fn open_stream(
         &self,
         session: &Opened,
         credential: &UpstreamCredential,
         last_event_id: Option<&str>,
-    ) -> Result<Response<Arriving>, Failure> {
-        let web = self.web()?;
-        let mut request = web.request_to(&web.path, Bytes::new());
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let server = self.server()?;
+        let mut request = server.request_to(&server.path, Bytes::new());
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -166,8 +166,8 @@ impl Link {
         }
         session.put_on(headers);
         credential.put_on(headers);
-        let response = web.send(request).await?;
-        judge(response.status(), session.session_id.is_some())?;
+        let response = server.send(request).await?;
+        check_status(response.status(), session.session_id.is_some())?;
         Ok(response)
     }
 
@@ -175,41 +175,41 @@ impl Link {
     pub(crate) async fn open_plain_stream(
         &self,
         credential: &UpstreamCredential,
-    ) -> Result<Response<Arriving>, Failure> {
-        let web = self.web()?;
-        let mut request = web.request_to(&web.path, Bytes::new());
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let server = self.server()?;
+        let mut request = server.request_to(&server.path, Bytes::new());
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         credential.put_on(headers);
-        web.send(request).await
+        server.send(request).await
     }
 
     /// The path of what a server calls its endpoint, if that is on its own origin.
     pub(crate) fn same_origin(&self, endpoint: &str) -> Option<Uri> {
-        let web = self.web.as_ref()?;
+        let server = self.server.as_ref()?;
         let given: Uri = endpoint.parse().ok()?;
         let same = match given.authority() {
             None => endpoint.starts_with('/'),
-            Some(authority) => Some(authority) == web.url.authority() && given.scheme() == web.url.scheme(),
+            Some(authority) => Some(authority) == server.url.authority() && given.scheme() == server.url.scheme(),
         };
         same.then(|| path_of(&given))
     }
 
     /// Ends a session. Whether the server knows how to is its own business.
     pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
-        let Some(web) = &self.web else { return };
-        let mut request = web.request_to(&web.path, Bytes::new());
+        let Some(server) = &self.server else { return };
+        let mut request = server.request_to(&server.path, Bytes::new());
         *request.method_mut() = Method::DELETE;
         session.put_on(request.headers_mut());
         credential.put_on(request.headers_mut());
-        let _ = web.send(request).await;
+        let _ = server.send(request).await;
     }
 }
 
-impl Web {
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Arriving>, Failure> {
-        let response = self.wires.send(request).await?;
+impl HttpServer {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, Failure> {
+        let response = self.pool.send(request).await?;
         if response.status().is_redirection() {
             return Err(Failure::Redirected);
         }
@@ -288,7 +288,7 @@ fn host_header(url: &Uri) -> Option<HeaderValue> {
 const HEADERS: usize = 12;
 
 /// A status that is not success, within or without a session.
-pub(crate) fn judge(status: StatusCode, had_session: bool) -> Result<(), Failure> {
+pub(crate) fn check_status(status: StatusCode, had_session: bool) -> Result<(), Failure> {
     match status {
         status if status.is_success() => Ok(()),
         StatusCode::NOT_FOUND if had_session => Err(Failure::SessionGone),

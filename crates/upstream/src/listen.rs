@@ -12,8 +12,8 @@ use crate::call::exchange::Exchange;
 use crate::call::observer::{NoObserver, Observer, RawNotification, RawServerRequest, ServerEvent};
 use crate::failure::Failure;
 use crate::http::messages::Messages;
-use crate::http::pool::Arriving;
-use crate::http::{Post, judge};
+use crate::http::pool::ResponseBody;
+use crate::http::{Post, check_status};
 use crate::server::Server;
 use crate::session::era::plain_headers;
 use crate::session::multiplex::Inbox;
@@ -105,7 +105,7 @@ pub async fn listen(
     }
 }
 
-async fn open(server: &Server, opened: &Opened) -> Result<Response<Arriving>, Failure> {
+async fn open(server: &Server, opened: &Opened) -> Result<Response<ResponseBody>, Failure> {
     let credential = server.credential.fetch();
     let open = server.link.open_stream(opened, &credential, None);
     let opening = tokio::time::timeout(server.caps.timeout, open);
@@ -208,15 +208,15 @@ enum Told {
 impl Told {
     async fn open(server: &Arc<Server>, id: u64, post: Post<'_>, process: Option<&Opened>) -> Result<Self, Failure> {
         let open = async {
-            match process.and_then(|process| process.duplex.as_ref()) {
-                Some(duplex) => {
-                    let inbox = duplex.expect(id, None);
+            match process.and_then(|process| process.multiplex.as_ref()) {
+                Some(multiplex) => {
+                    let inbox = multiplex.expect(id, None);
                     server.link.notify(post).await?;
                     Ok(Self::Lines(inbox))
                 }
                 None => {
                     let response = server.link.send(post).await?;
-                    judge(response.status(), false)?;
+                    check_status(response.status(), false)?;
                     Ok(Self::Stream(Box::new(Messages::of(response, server.caps))))
                 }
             }

@@ -8,12 +8,12 @@ mod stderr;
 mod supervise;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Clock, Confinement, Digest, ReceiptId, ServerId, Timestamp};
+use vocabulary::{Clock, Confinement, Digest, ReceiptId, ServerId, Timestamp, lock};
 
 use self::backoff::Backoffs;
 use self::lines::Lines;
@@ -24,7 +24,7 @@ use self::supervise::Supervisor;
 use crate::call::observer::Waiting;
 use crate::failure::Failure;
 use crate::server::Server;
-use crate::session::multiplex::{Duplex, Outward};
+use crate::session::multiplex::{Destination, Multiplex};
 use crate::session::{Guest, SessionKey};
 
 /// What the operator asks for, for one principal: `None` for the gateway's own instance.
@@ -183,7 +183,7 @@ impl ProcessSlot {
         let (pipe, closing) = Pipe::into(streams.stdin);
         let stderr_log = StderrLog::new(&self.stderr, server.id(), &confinement.instance);
         let lines = Lines::of(streams.stdout, server.caps, stderr_log.clone());
-        let duplex = Duplex::start(server, Outward::Process(pipe, calls), lines, None);
+        let multiplex = Multiplex::start(server, Destination::Process(pipe, calls), lines, None);
         let (gone, leaving) = watch::channel(false);
         let mut parting = lock(&self.leaving);
         parting.retain(|_, gone| gone.has_changed().is_ok());
@@ -197,19 +197,19 @@ impl ProcessSlot {
             instance,
             egress,
             name: confinement.instance.clone(),
-            duplex: Arc::downgrade(&duplex),
+            multiplex: Arc::downgrade(&multiplex),
             began: Instant::now(),
             closing,
         };
         tokio::spawn(stderr_log.drain(streams.stderr));
         tokio::spawn(supervisor.run());
-        Ok(Process { duplex, confinement })
+        Ok(Process { multiplex, confinement })
     }
 }
 
 /// A process that runs, and how it is confined.
 pub(crate) struct Process {
-    pub(crate) duplex: Arc<Duplex>,
+    pub(crate) multiplex: Arc<Multiplex>,
     pub(crate) confinement: Arc<Confinement>,
 }
 
@@ -337,10 +337,6 @@ fn sentences(faults: &[sandbox::PlanFault]) -> String {
 
 /// Longer than an attempt can take to be heard of.
 const REMEMBERED: Duration = Duration::from_secs(2);
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Longer than it takes to end a process by force.
 const LONGEST_PARTING: Duration = Duration::from_secs(5);

@@ -1,13 +1,13 @@
 //! One upstream server: where it is, its era, its credential, its limits and its open sessions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Uri;
 use mcp::Era;
 use mcp::server::Introduction;
 use rustls_pki_types::CertificateDer;
-use vocabulary::ServerId;
+use vocabulary::{ServerId, lock};
 
 use crate::credentials::CredentialSource;
 use crate::failure::{Failure, TlsFault};
@@ -249,8 +249,4 @@ impl Server {
             (Isolation::Shared | Isolation::PerPrincipal, _, _) => guest.clone(),
         }
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

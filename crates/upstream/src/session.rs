@@ -7,13 +7,13 @@ pub(crate) mod multiplex;
 pub(crate) mod stream;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp::server::{ServerMessage, read_introduction};
 use mcp::{Version, compose};
-use vocabulary::{Confinement, Digest};
+use vocabulary::{Confinement, Digest, lock};
 
 use crate::call::exchange::Exchange;
 use crate::call::observer::NoObserver;
@@ -21,8 +21,8 @@ use crate::failure::Failure;
 use crate::http::Post;
 use crate::process::{Pipe, Process, ProcessSlot};
 use crate::server::{Server, Transport};
-use crate::session::multiplex::{Duplex, Outward};
-use crate::session::stream::Standing;
+use crate::session::multiplex::{Destination, Multiplex};
+use crate::session::stream::SessionStream;
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -115,9 +115,9 @@ pub(crate) struct Facts {
     /// The log level that was set last.
     pub(crate) level: Mutex<Option<&'static str>>,
     /// The stream everything comes on, where there is one.
-    pub(crate) duplex: Option<Arc<Duplex>>,
+    pub(crate) multiplex: Option<Arc<Multiplex>>,
     /// The stream of what the server says beside its answers, where the gateway has opened it.
-    pub(crate) beside: Option<Arc<Duplex>>,
+    pub(crate) beside: Option<Arc<Multiplex>>,
     /// How its process is confined.
     pub(crate) confinement: Option<Arc<Confinement>>,
     stage: Stage,
@@ -133,12 +133,12 @@ enum Stage {
 
 impl Opened {
     /// A conversation whose stream is open, before or without `initialize`.
-    pub(crate) fn over(duplex: Arc<Duplex>) -> Self {
+    pub(crate) fn over(multiplex: Arc<Multiplex>) -> Self {
         Self(Arc::new(Facts {
             session_id: None,
             version: Version::November2024,
             level: Mutex::new(None),
-            duplex: Some(duplex),
+            multiplex: Some(multiplex),
             beside: None,
             confinement: None,
             stage: Stage::Open,
@@ -151,7 +151,7 @@ impl Opened {
             session_id: None,
             version: Version::MODERN,
             level: Mutex::new(None),
-            duplex: Some(process.duplex),
+            multiplex: Some(process.multiplex),
             beside: None,
             confinement: Some(process.confinement),
             stage: Stage::Open,
@@ -160,21 +160,21 @@ impl Opened {
 
     /// The way to its process, where it is one.
     pub(crate) fn pipe(&self) -> Option<&Pipe> {
-        self.duplex.as_ref().and_then(|duplex| duplex.pipe())
+        self.multiplex.as_ref().and_then(|multiplex| multiplex.pipe())
     }
 
     /// The stream that says what answers nothing, if it is open.
-    pub(crate) fn stream(&self) -> Option<&Arc<Duplex>> {
-        self.duplex.as_ref().or(self.beside.as_ref())
+    pub(crate) fn stream(&self) -> Option<&Arc<Multiplex>> {
+        self.multiplex.as_ref().or(self.beside.as_ref())
     }
 
     /// Where messages go, if not to the server's own address.
     pub(crate) fn endpoint(&self) -> Option<&http::Uri> {
-        self.duplex.as_ref().and_then(|duplex| duplex.endpoint())
+        self.multiplex.as_ref().and_then(|multiplex| multiplex.endpoint())
     }
 
     fn is_closed(&self) -> bool {
-        self.duplex.as_ref().is_some_and(|duplex| duplex.is_closed())
+        self.multiplex.as_ref().is_some_and(|multiplex| multiplex.is_closed())
     }
 }
 
@@ -236,7 +236,7 @@ impl Sessions {
 
     /// Lets go of all of them.
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.0).clear();
     }
 
     /// Opens anew unless somebody else has done so since `gone` was handed out.
@@ -254,13 +254,13 @@ impl Sessions {
 
     /// Takes a session out; the caller may tell the server.
     pub(crate) fn forget(&self, key: &SessionKey) -> Option<Opened> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key)?;
+        let slot = lock(&self.0).remove(key)?;
         slot.opened.try_lock().ok().and_then(|mut opened| opened.take())
     }
 
     fn slot(&self, key: SessionKey, most: usize) -> Result<Arc<tokio::sync::Mutex<Option<Opened>>>, Failure> {
         let now = Instant::now();
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = lock(&self.0);
         if slots.len() >= most && !slots.contains_key(&key) {
             slots.retain(|_, slot| now.duration_since(slot.used) < IDLE && !slot.is_over());
             if slots.len() >= most {
@@ -286,9 +286,14 @@ impl Slot {
 
     /// Whether nobody is at work in it. A session over HTTP can be opened again, so it counts as idle.
     fn is_idle(&self) -> bool {
-        let duplex = |opened: &Opened| opened.duplex.as_ref().is_none_or(|duplex| duplex.idle_for().is_some());
+        let multiplex = |opened: &Opened| {
+            opened
+                .multiplex
+                .as_ref()
+                .is_none_or(|multiplex| multiplex.idle_for().is_some())
+        };
         let opened = self.opened.try_lock();
-        opened.is_ok_and(|opened| opened.as_ref().is_none_or(duplex))
+        opened.is_ok_and(|opened| opened.as_ref().is_none_or(multiplex))
     }
 }
 
@@ -311,7 +316,7 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
         Transport::Http => None,
         Transport::Sse => {
             let credential = server.credential.fetch();
-            Some(Opened::over(Duplex::open(server, &credential).await?))
+            Some(Opened::over(Multiplex::open(server, &credential).await?))
         }
         Transport::Process(slot) => match process {
             Some(process) => Some(process),
@@ -349,7 +354,7 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>, process: Option<Opened
         session_id: answered.session_id,
         version,
         level: Mutex::new(None),
-        duplex: before.as_ref().and_then(|opened| opened.duplex.clone()),
+        multiplex: before.as_ref().and_then(|opened| opened.multiplex.clone()),
         beside: None,
         confinement: before.as_ref().and_then(|opened| opened.confinement.clone()),
         stage: Stage::Introduced,
@@ -365,15 +370,15 @@ async fn shake_hands(guest: &Guest, server: &Arc<Server>, process: Option<Opened
 
 /// Opens the session's own stream, where the server has one: before the first request, which may make it ask there.
 async fn with_stream(opened: Opened, server: &Arc<Server>) -> Opened {
-    let Some(source) = Standing::open(server, &opened).await else {
+    let Some(source) = SessionStream::open(server, &opened).await else {
         return opened;
     };
-    let beside = Duplex::start(server, Outward::Session, source, Some(opened.clone()));
+    let beside = Multiplex::start(server, Destination::Session, source, Some(opened.clone()));
     Opened(Arc::new(Facts {
         session_id: opened.session_id.clone(),
         version: opened.version,
         level: Mutex::new(None),
-        duplex: None,
+        multiplex: None,
         beside: Some(beside),
         confinement: None,
         stage: Stage::Introduced,

@@ -17,7 +17,7 @@ use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
 use screening::result::{Raw, Received};
 use vocabulary::json::scanned::Scanned;
-use vocabulary::{Confinement, TraceId};
+use vocabulary::{Confinement, TraceId, lock};
 
 use crate::call::exchange::{Answered, Exchange};
 use crate::call::observer::{NoObserver, Observer};
@@ -407,10 +407,6 @@ impl PreparedCall {
             set(None);
         }
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn dispatched(answer: CallAnswer) -> Result<Dispatched, Failure> {

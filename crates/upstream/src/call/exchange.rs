@@ -13,11 +13,11 @@ use mcp::server::{Nonsense, ServerMessage, is_our_id};
 use crate::call::observer::{Observer, RawNotification, RawServerRequest, ServerEvent};
 use crate::failure::Failure;
 use crate::http::messages::Messages;
-use crate::http::pool::Arriving;
-use crate::http::{Post, judge};
+use crate::http::pool::ResponseBody;
+use crate::http::{Post, check_status};
 use crate::server::Server;
 use crate::session::Opened;
-use crate::session::multiplex::Duplex;
+use crate::session::multiplex::Multiplex;
 
 /// A request that waits for its answer.
 pub(crate) struct Exchange<'a> {
@@ -44,8 +44,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 impl Exchange<'_> {
     /// Sends the request and waits for its answer.
     pub(crate) async fn run(&self, post: Post<'_>) -> Result<Answered, Failure> {
-        if let Some(duplex) = self.session.and_then(|session| session.duplex.as_ref()) {
-            return Box::pin(self.run_apart(duplex, post)).await;
+        if let Some(multiplex) = self.session.and_then(|session| session.multiplex.as_ref()) {
+            return Box::pin(self.run_apart(multiplex, post)).await;
         }
         match self.session.and_then(|session| session.beside.as_ref()) {
             Some(beside) => Box::pin(self.run_between(beside, post)).await,
@@ -54,7 +54,7 @@ impl Exchange<'_> {
     }
 
     /// Reads the answer, and what the server says meanwhile on its session's own stream.
-    async fn run_between(&self, beside: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
+    async fn run_between(&self, beside: &Arc<Multiplex>, post: Post<'_>) -> Result<Answered, Failure> {
         let mut inbox = beside.expect(self.id, None);
         let mut answering = pin!(self.run_here(post));
         loop {
@@ -87,8 +87,8 @@ impl Exchange<'_> {
     }
 
     /// Sends the request where nothing is answered, and waits for its answer on the stream.
-    async fn run_apart(&self, duplex: &Arc<Duplex>, post: Post<'_>) -> Result<Answered, Failure> {
-        let mut inbox = duplex.expect(self.id, self.observer.open_call());
+    async fn run_apart(&self, multiplex: &Arc<Multiplex>, post: Post<'_>) -> Result<Answered, Failure> {
+        let mut inbox = multiplex.expect(self.id, self.observer.open_call());
         self.server.link.notify(post).await?;
         while let Some(message) = inbox.next().await {
             if let Some(message) = self.take(message).await? {
@@ -99,10 +99,10 @@ impl Exchange<'_> {
                 });
             }
         }
-        Err(duplex.ended())
+        Err(multiplex.ended())
     }
 
-    async fn read(&self, response: Response<Arriving>) -> Result<ServerMessage, Failure> {
+    async fn read(&self, response: Response<ResponseBody>) -> Result<ServerMessage, Failure> {
         let mut messages = Messages::of(response, self.server.caps);
         for _ in 0..MOST_RESUMPTIONS {
             let broken = match self.read_stream(&mut messages).await {
@@ -167,10 +167,10 @@ impl Exchange<'_> {
     }
 
     /// An error may come with an HTTP status of its own; anything else is the status alone.
-    async fn read_refusal(&self, response: Response<Arriving>) -> Result<ServerMessage, Failure> {
+    async fn read_refusal(&self, response: Response<ResponseBody>) -> Result<ServerMessage, Failure> {
         let status = response.status();
         let had_session = self.session.is_some_and(|session| session.session_id.is_some());
-        if let Err(gone @ Failure::SessionGone) = judge(status, had_session) {
+        if let Err(gone @ Failure::SessionGone) = check_status(status, had_session) {
             return Err(gone);
         }
         let mut messages = Messages::of(response, self.server.caps);

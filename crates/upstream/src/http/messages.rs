@@ -10,12 +10,12 @@ use mcp::server::{self, Nonsense, ServerMessage};
 use mcp::sse::EventReader;
 
 use crate::failure::Failure;
-use crate::http::pool::Arriving;
+use crate::http::pool::ResponseBody;
 use crate::server::Caps;
 
 /// The messages of one answer.
 pub(crate) struct Messages {
-    body: Arriving,
+    body: ResponseBody,
     form: Form,
     caps: Caps,
     ready: VecDeque<Bytes>,
@@ -33,7 +33,7 @@ enum Form {
 }
 
 impl Messages {
-    pub(crate) fn of(response: Response<Arriving>, caps: Caps) -> Self {
+    pub(crate) fn of(response: Response<ResponseBody>, caps: Caps) -> Self {
         let is_stream =
             mcp::http::media_type(response.headers()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM));
         let form = match response.status() {
@@ -50,7 +50,7 @@ impl Messages {
         }
     }
 
-    /// Where a stream that ended can be taken up again, and after how long; `None` where it cannot.
+    /// Where a stream that ended can be resumed, and after how long; `None` where it cannot.
     pub(crate) fn resumption(&self) -> Option<(&str, Option<u64>)> {
         match &self.form {
             Form::Events(reader) | Form::Labelled(reader) => reader.last_id().map(|id| (id, reader.retry_ms())),
@@ -141,7 +141,7 @@ impl Messages {
 }
 
 /// Reads the rest of a body under a cap. One piece is handed on without being copied.
-pub(crate) async fn collect(body: &mut Arriving, first: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
+pub(crate) async fn collect(body: &mut ResponseBody, first: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
     if body.at_least() > max_bytes as u64 {
         return Err(Failure::TooLarge);
     }

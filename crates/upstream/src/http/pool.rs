@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -11,139 +11,139 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper::client::conn::http1::{self, SendRequest, handshake};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::unconstrained;
 use tower_service::Service;
+use vocabulary::lock;
 
 use crate::failure::Failure;
 use crate::http::wakes::suppress_wakes;
 
 /// How long a connection is kept that nobody uses.
-const IDLE: Duration = Duration::from_secs(60);
-/// How often those are looked after that wait.
-const LOOK_AFTER: Duration = Duration::from_secs(15);
+const LONGEST_IDLE: Duration = Duration::from_secs(60);
+/// How often idle connections are looked at.
+const REAP_EVERY: Duration = Duration::from_secs(15);
 
 /// The connections to one server.
-pub(crate) struct Wires(Arc<Rack>);
+pub(crate) struct Pool(Arc<Shared>);
 
-/// Where connections wait for their next use.
-struct Rack {
+/// The connections of a pool, and where to open more.
+struct Shared {
     connector: HttpsConnector<HttpConnector>,
     server: Uri,
-    waiting: Mutex<Waiting>,
+    idle: Mutex<Idle>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Idle {
     /// The one that was used last comes last, and is used first.
-    wires: Vec<(Box<Wire>, Instant)>,
-    /// Whether somebody looks after them.
-    attended: bool,
+    connections: Vec<(Box<Connection>, Instant)>,
+    /// Whether a reaper runs.
+    reaped: bool,
 }
 
-impl Wires {
+impl Pool {
     /// To this server; none is opened yet.
     pub(crate) fn new(connector: HttpsConnector<HttpConnector>, server: Uri) -> Self {
-        Self(Arc::new(Rack {
+        Self(Arc::new(Shared {
             connector,
             server,
-            waiting: Mutex::default(),
+            idle: Mutex::default(),
         }))
     }
 
     /// Sends a request; the head of the answer. Dropped before its end, the connection is closed.
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Arriving>, Failure> {
-        let mut wire = match self.0.take() {
-            Some(wire) => wire,
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, Failure> {
+        let mut connection = match self.0.take() {
+            Some(connection) => connection,
             // The rarer way is boxed: the common one stays small.
             None => Box::pin(self.0.open()).await.map_err(Failure::Unreachable)?,
         };
-        let (head, body) = wire.ask(request).await?.into_parts();
-        let arriving = Arriving {
+        let (head, body) = connection.ask(request).await?.into_parts();
+        let body = ResponseBody {
             body: Some(body),
-            wire: Some(wire),
-            rack: Arc::clone(&self.0),
+            connection: Some(connection),
+            shared: Arc::clone(&self.0),
         };
-        Ok(Response::from_parts(head, arriving))
+        Ok(Response::from_parts(head, body))
     }
 }
 
-impl Rack {
-    fn take(&self) -> Option<Box<Wire>> {
+impl Shared {
+    fn take(&self) -> Option<Box<Connection>> {
         loop {
-            let (mut wire, _) = self.waiting().wires.pop()?;
+            let (mut connection, _) = self.idle().connections.pop()?;
             // The server may have closed it while nobody looked.
-            if wire.is_free() {
-                return Some(wire);
+            if connection.is_free() {
+                return Some(connection);
             }
         }
     }
 
-    async fn open(&self) -> Result<Box<Wire>, Box<dyn std::error::Error + Send + Sync>> {
+    async fn open(&self) -> Result<Box<Connection>, Box<dyn std::error::Error + Send + Sync>> {
         let mut connector = self.connector.clone();
         poll_fn(|context| connector.poll_ready(context)).await?;
         let stream = connector.call(self.server.clone()).await?;
-        let (sender, connection) = handshake(stream).await?;
-        Ok(Box::new(Wire {
+        let (sender, driver) = handshake(stream).await?;
+        Ok(Box::new(Connection {
             sender,
-            connection,
+            driver,
             ended: false,
         }))
     }
 
-    fn put(self: &Arc<Self>, wire: Box<Wire>) {
-        let mut waiting = self.waiting();
-        waiting.wires.push((wire, Instant::now()));
-        if waiting.attended {
+    fn put(self: &Arc<Self>, connection: Box<Connection>) {
+        let mut idle = self.idle();
+        idle.connections.push((connection, Instant::now()));
+        if idle.reaped {
             return;
         }
         // Without a runtime the process is ending, and everything is closed.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            waiting.attended = true;
-            runtime.spawn(look_after(Arc::downgrade(self)));
+            idle.reaped = true;
+            runtime.spawn(reap(Arc::downgrade(self)));
         }
     }
 
     /// Closes what has waited long enough or was closed by the server; whether any is left.
-    fn sort_out(&self) -> bool {
-        let mut waiting = self.waiting();
-        waiting
-            .wires
-            .retain_mut(|(wire, since)| since.elapsed() < IDLE && wire.is_free());
-        waiting.attended = !waiting.wires.is_empty();
-        waiting.attended
+    fn close_stale(&self) -> bool {
+        let mut idle = self.idle();
+        idle.connections
+            .retain_mut(|(connection, since)| since.elapsed() < LONGEST_IDLE && connection.is_free());
+        idle.reaped = !idle.connections.is_empty();
+        idle.reaped
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        lock(&self.idle)
     }
 }
 
-async fn look_after(rack: Weak<Rack>) {
+async fn reap(shared: Weak<Shared>) {
     loop {
-        tokio::time::sleep(LOOK_AFTER).await;
-        if !rack.upgrade().is_some_and(|rack| rack.sort_out()) {
+        tokio::time::sleep(REAP_EVERY).await;
+        if !shared.upgrade().is_some_and(|shared| shared.close_stale()) {
             return;
         }
     }
 }
 
 /// One connection.
-struct Wire {
+struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    connection: Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Full<Bytes>>,
+    driver: http1::Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Full<Bytes>>,
     /// Nothing goes over it any more.
     ended: bool,
 }
 
-impl Wire {
+impl Connection {
     /// Sends and reads as much as can be now.
     fn drive(&mut self, context: &mut Context<'_>) {
-        self.ended = self.ended || Pin::new(&mut self.connection).poll(context).is_ready();
+        self.ended = self.ended || Pin::new(&mut self.driver).poll(context).is_ready();
     }
 
     /// Whether it takes a request. The answer must be the socket's: one that has something to tell says nothing to a task
@@ -179,13 +179,13 @@ fn nobody() -> Context<'static> {
 }
 
 /// The body of an answer, on the connection that it comes over.
-pub(crate) struct Arriving {
+pub(crate) struct ResponseBody {
     body: Option<Incoming>,
-    wire: Option<Box<Wire>>,
-    rack: Arc<Rack>,
+    connection: Option<Box<Connection>>,
+    shared: Arc<Shared>,
 }
 
-impl Arriving {
+impl ResponseBody {
     /// The least that is still to come.
     pub(crate) fn at_least(&self) -> u64 {
         self.body.as_ref().map_or(0, |body| body.size_hint().lower())
@@ -208,37 +208,37 @@ impl Arriving {
     }
 
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Failure>>> {
-        let (Some(body), Some(wire)) = (&mut self.body, &mut self.wire) else {
+        let (Some(body), Some(connection)) = (&mut self.body, &mut self.connection) else {
             return Poll::Ready(None);
         };
         // Nothing needs to be woken to read on: the connection is driven whenever a piece is missing.
         let mut polled = suppress_wakes(|| Pin::new(&mut *body).poll_frame(&mut nobody())).0;
         if polled.is_pending() {
-            wire.drive(context);
+            connection.drive(context);
             polled = suppress_wakes(|| Pin::new(body).poll_frame(&mut nobody())).0;
         }
         match polled {
             Poll::Ready(frame) => {
                 Poll::Ready(frame.map(|frame| frame.map_err(|error| Failure::Broken(Box::new(error)))))
             }
-            Poll::Pending if wire.ended => Poll::Ready(Some(Err(Failure::Broken(ENDED.into())))),
+            Poll::Pending if connection.ended => Poll::Ready(Some(Err(Failure::Broken(ENDED.into())))),
             Poll::Pending => Poll::Pending,
         }
     }
 
     fn give_back(&mut self) {
-        if let Some(wire) = self.wire.take().filter(|wire| !wire.ended) {
-            self.rack.put(wire);
+        if let Some(connection) = self.connection.take().filter(|connection| !connection.ended) {
+            self.shared.put(connection);
         }
     }
 }
 
-impl Drop for Arriving {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         // What is left of a body that nobody reads is passed over if it is here already; otherwise the connection is
         // closed.
         self.body = None;
-        if self.wire.as_mut().is_some_and(|wire| wire.is_free()) {
+        if self.connection.as_mut().is_some_and(|connection| connection.is_free()) {
             self.give_back();
         }
     }

@@ -1,5 +1,6 @@
-//! Wakes that nobody needs. Taking a piece of a body wakes the connection that it came over, so that it reads on. Where
-//! both are one task, that task is run once more for nothing, from the connection down to the call: twice for each call.
+//! Suppresses wakes that nobody needs. Taking a piece of a body wakes the connection that it came over, so that it reads
+//! on. Where both are one task, that task is run once more for nothing, from the connection down to the call: twice for
+//! each call.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -8,15 +9,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 thread_local! {
-    static EAR: Cell<Ear> = const { Cell::new(Ear::Open) };
+    static WAKES: Cell<Wakes> = const { Cell::new(Wakes::Delivered) };
 }
 
 /// What becomes of a wake on this thread.
-enum Ear {
+enum Wakes {
     /// The task is woken.
-    Open,
+    Delivered,
     /// The last one is kept.
-    Covered(Option<Waker>),
+    Suppressed(Option<Waker>),
 }
 
 /// The wake of a connection that could read on.
@@ -38,36 +39,36 @@ impl SuppressedWake {
 
 /// Polls a body. A wake of a [`WakeFilter`] that comes of it is kept, and given back.
 pub fn suppress_wakes<T>(poll: impl FnOnce() -> T) -> (T, Option<SuppressedWake>) {
-    let hand = Hand::cover();
+    let suppression = Suppression::begin();
     let polled = poll();
-    let heard = hand.take();
-    (polled, heard.map(SuppressedWake))
+    let suppressed = suppression.take();
+    (polled, suppressed.map(SuppressedWake))
 }
 
-/// Over this thread's ear; dropped, it is as it was before, also where a poll panics.
-struct Hand {
-    before: Ear,
+/// Wakes on this thread are suppressed until it is dropped, also where a poll panics.
+struct Suppression {
+    before: Wakes,
 }
 
-impl Hand {
-    fn cover() -> Self {
+impl Suppression {
+    fn begin() -> Self {
         Self {
-            before: EAR.replace(Ear::Covered(None)),
+            before: WAKES.replace(Wakes::Suppressed(None)),
         }
     }
 
-    /// What was heard meanwhile.
+    /// The last wake that was suppressed.
     fn take(&self) -> Option<Waker> {
-        match EAR.replace(Ear::Covered(None)) {
-            Ear::Covered(heard) => heard,
-            Ear::Open => None,
+        match WAKES.replace(Wakes::Suppressed(None)) {
+            Wakes::Suppressed(suppressed) => suppressed,
+            Wakes::Delivered => None,
         }
     }
 }
 
-impl Drop for Hand {
+impl Drop for Suppression {
     fn drop(&mut self) {
-        EAR.set(std::mem::replace(&mut self.before, Ear::Open));
+        WAKES.set(std::mem::replace(&mut self.before, Wakes::Delivered));
     }
 }
 
@@ -75,16 +76,16 @@ impl Drop for Hand {
 pub struct WakeFilter<F> {
     work: F,
     /// Whom the task's wakes go through; made when it is polled first.
-    bell: Option<(Arc<Bell>, Waker)>,
+    waker: Option<(Arc<FilteredWaker>, Waker)>,
 }
 
 /// Wakes from other threads, and from sockets and timers, come while nobody polls a body here: those always arrive.
-struct Bell(Waker);
+struct FilteredWaker(Waker);
 
 impl<F> WakeFilter<F> {
     /// `work`, unchanged otherwise.
     pub fn new(work: F) -> Self {
-        Self { work, bell: None }
+        Self { work, waker: None }
     }
 }
 
@@ -93,24 +94,27 @@ impl<F: Future + Unpin> Future for WakeFilter<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        let known = this.bell.take().filter(|(bell, _)| bell.0.will_wake(context.waker()));
-        let (_, waker) = this.bell.insert(known.unwrap_or_else(|| {
-            let bell = Arc::new(Bell(context.waker().clone()));
-            (bell.clone(), Waker::from(bell))
+        let known = this
+            .waker
+            .take()
+            .filter(|(waker, _)| waker.0.will_wake(context.waker()));
+        let (_, waker) = this.waker.insert(known.unwrap_or_else(|| {
+            let waker = Arc::new(FilteredWaker(context.waker().clone()));
+            (waker.clone(), Waker::from(waker))
         }));
         Pin::new(&mut this.work).poll(&mut Context::from_waker(waker))
     }
 }
 
-impl Wake for Bell {
+impl Wake for FilteredWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        match EAR.replace(Ear::Open) {
-            Ear::Open => self.0.wake_by_ref(),
-            Ear::Covered(_) => EAR.set(Ear::Covered(Some(Waker::from(self.clone())))),
+        match WAKES.replace(Wakes::Delivered) {
+            Wakes::Delivered => self.0.wake_by_ref(),
+            Wakes::Suppressed(_) => WAKES.set(Wakes::Suppressed(Some(Waker::from(self.clone())))),
         }
     }
 }
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_panics_uncovers_the_ear() {
+    fn a_poll_that_panics_delivers_wakes_again() {
         let (waker, count) = seen();
         let poll = std::panic::AssertUnwindSafe(|| suppress_wakes(|| panic!("a body")));
         assert!(std::panic::catch_unwind(poll).is_err());

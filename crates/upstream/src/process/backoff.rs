@@ -1,8 +1,10 @@
 //! A process that ends soon after its start is started again later and later, and meanwhile nobody waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use vocabulary::lock;
 
 use crate::failure::Failure;
 use crate::session::SessionKey;
@@ -64,7 +66,7 @@ impl Backoffs {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Backoff>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

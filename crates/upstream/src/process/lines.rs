@@ -10,7 +10,7 @@ use tokio::net::unix::pipe;
 use super::stderr::StderrLog;
 use crate::failure::Failure;
 use crate::server::Caps;
-use crate::session::multiplex::Source;
+use crate::session::multiplex::MessageSource;
 
 /// The longest line, whatever else is configured.
 const LONGEST_LINE: usize = 16 << 20;
@@ -81,7 +81,7 @@ impl<R: tokio::io::AsyncRead + Unpin + Send> Lines<R> {
     }
 }
 
-impl<R: tokio::io::AsyncRead + Unpin + Send + 'static> Source for Lines<R> {
+impl<R: tokio::io::AsyncRead + Unpin + Send + 'static> MessageSource for Lines<R> {
     async fn next(&mut self) -> Result<Option<ServerMessage>, Failure> {
         loop {
             while let Some(raw) = self.ready.pop_front() {

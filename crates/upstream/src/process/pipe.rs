@@ -1,11 +1,12 @@
 //! The way to a process: one message a line, whole or not at all, whoever stops waiting.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
+use vocabulary::lock;
 
 use crate::failure::Failure;
 
@@ -36,7 +37,7 @@ impl Pipe {
 
     /// Says that nobody needs the process any more.
     pub(crate) fn let_go(&self) {
-        drop(self.needed.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.needed).take());
     }
 
     /// Hands a message over. It is written whole even if the caller does not wait for it.

@@ -3,14 +3,14 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use screening::detect::Detector;
 use screening::utterance::presentable;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use vocabulary::ServerId;
+use vocabulary::{ServerId, lock};
 
 /// A file larger than this becomes the older one of two.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -107,7 +107,7 @@ impl StderrLog {
 
     fn write(&self, said: &[u8]) {
         let Some(file) = &self.0.file else { return };
-        let mut pace = self.0.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = lock(&self.0.pace);
         let mut text = Vec::new();
         if pace.since.elapsed() > WINDOW {
             if pace.dropped > 0 {

@@ -10,7 +10,7 @@ use vocabulary::ServerId;
 use super::pipe::Unneeded;
 use super::{IDLE_STOP, ProcessSlot};
 use crate::session::SessionKey;
-use crate::session::multiplex::Duplex;
+use crate::session::multiplex::Multiplex;
 
 /// How long a process has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ pub(super) struct Supervisor {
     pub(super) instance: Instance,
     pub(super) egress: Option<Egress>,
     pub(super) name: String,
-    pub(super) duplex: Weak<Duplex>,
+    pub(super) multiplex: Weak<Multiplex>,
     pub(super) began: Instant,
     pub(super) closing: Unneeded,
 }
@@ -48,15 +48,15 @@ impl Supervisor {
                 ending.to_string()
             }
             // It closed its output, or said what cannot be read: nobody sent it away.
-            Stop::Unneeded if self.duplex.upgrade().is_some() => {
+            Stop::Unneeded if self.multiplex.upgrade().is_some() => {
                 self.count_crash();
                 self.stop().await
             }
             Stop::Unneeded => format!("stopped; {}", self.stop().await),
             Stop::Idle => format!("stopped after standing idle; {}", self.stop().await),
         };
-        if let Some(duplex) = self.duplex.upgrade() {
-            duplex.close("ended");
+        if let Some(multiplex) = self.multiplex.upgrade() {
+            multiplex.close("ended");
         }
         if let Some(egress) = self.egress.take() {
             egress.shut();
@@ -79,9 +79,9 @@ impl Supervisor {
                 ending = self.instance.wait() => return Stop::Ended(ending),
                 _ = &mut self.closing => return Stop::Unneeded,
                 _ = round.tick() => {
-                    let Some(duplex) = self.duplex.upgrade() else { return Stop::Unneeded };
-                    if duplex.idle_for().is_some_and(|idle| idle >= IDLE_STOP) {
-                        duplex.close("stood idle");
+                    let Some(multiplex) = self.multiplex.upgrade() else { return Stop::Unneeded };
+                    if multiplex.idle_for().is_some_and(|idle| idle >= IDLE_STOP) {
+                        multiplex.close("stood idle");
                         return Stop::Idle;
                     }
                 }

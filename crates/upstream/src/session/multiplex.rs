@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,24 +13,25 @@ use mcp::compose;
 use mcp::server::{ServerMessage, ServerNotification, ServerRequest, is_our_id, member_span};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use vocabulary::lock;
 
 use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
-use crate::http::{Post, judge};
+use crate::http::{Post, check_status};
 use crate::process::{OpenCall, OpenCalls, Pipe};
 use crate::server::Server;
 use crate::session::Opened;
 
 /// See the module.
-pub(crate) struct Duplex {
-    outward: Outward,
+pub(crate) struct Multiplex {
+    destination: Destination,
     state: Mutex<State>,
     reader: Mutex<Option<AbortHandle>>,
 }
 
 /// Where messages to the server go.
-pub(crate) enum Outward {
+pub(crate) enum Destination {
     /// To this address.
     Endpoint(Uri),
     /// To a process, which is told apart what it is at work on.
@@ -40,12 +41,12 @@ pub(crate) enum Outward {
 }
 
 /// Gives the messages of a server, one by one.
-pub(crate) trait Source: Send + 'static {
+pub(crate) trait MessageSource: Send + 'static {
     /// The next message; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<ServerMessage>, Failure>> + Send;
 }
 
-impl Source for Messages {
+impl MessageSource for Messages {
     fn next(&mut self) -> impl Future<Output = Result<Option<ServerMessage>, Failure>> + Send {
         Messages::next(self)
     }
@@ -64,11 +65,11 @@ struct State {
 /// Messages that wait for a slow reader; then the server waits.
 const BACKLOG: usize = 64;
 /// A message was larger than may be.
-const TOO_LONG: &str = "sent a message that is too large";
+const TOO_LARGE: &str = "sent a message that is too large";
 
 /// What a request hears; forgotten when dropped.
 pub(crate) struct Inbox {
-    duplex: Arc<Duplex>,
+    multiplex: Arc<Multiplex>,
     id: u64,
     messages: mpsc::Receiver<ServerMessage>,
 }
@@ -82,36 +83,36 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let mut state = lock(&self.duplex.state);
+        let mut state = lock(&self.multiplex.state);
         state.waiting.remove(&self.id);
         state.used = Instant::now();
-        if let Outward::Process(_, calls) = &self.duplex.outward {
+        if let Destination::Process(_, calls) = &self.multiplex.destination {
             calls.close(self.id);
         }
     }
 }
 
-impl Duplex {
+impl Multiplex {
     /// Opens the stream of a server and learns where messages go: to the same origin, or nowhere.
     pub(crate) async fn open(server: &Arc<Server>, credential: &UpstreamCredential) -> Result<Arc<Self>, Failure> {
         let response = server.link.open_plain_stream(credential).await?;
-        judge(response.status(), false)?;
+        check_status(response.status(), false)?;
         let mut messages = Messages::of(response, server.caps);
         let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
         let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
-        Ok(Self::start(server, Outward::Endpoint(endpoint), messages, None))
+        Ok(Self::start(server, Destination::Endpoint(endpoint), messages, None))
     }
 
     /// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
     /// stream's own way out.
     pub(crate) fn start(
         server: &Arc<Server>,
-        outward: Outward,
-        source: impl Source,
+        destination: Destination,
+        source: impl MessageSource,
         session: Option<Opened>,
     ) -> Arc<Self> {
-        let duplex = Arc::new(Self {
-            outward,
+        let multiplex = Arc::new(Self {
+            destination,
             state: Mutex::new(State {
                 waiting: HashMap::new(),
                 listeners: Vec::new(),
@@ -121,26 +122,26 @@ impl Duplex {
             reader: Mutex::default(),
         });
         let reader = Reader {
-            duplex: Arc::downgrade(&duplex),
+            multiplex: Arc::downgrade(&multiplex),
             server: Arc::downgrade(server),
             session,
         };
         let task = tokio::spawn(reader.run(source));
-        *lock(&duplex.reader) = Some(task.abort_handle());
-        duplex
+        *lock(&multiplex.reader) = Some(task.abort_handle());
+        multiplex
     }
 
     pub(crate) fn endpoint(&self) -> Option<&Uri> {
-        match &self.outward {
-            Outward::Endpoint(uri) => Some(uri),
-            Outward::Process(..) | Outward::Session => None,
+        match &self.destination {
+            Destination::Endpoint(uri) => Some(uri),
+            Destination::Process(..) | Destination::Session => None,
         }
     }
 
     pub(crate) fn pipe(&self) -> Option<&Pipe> {
-        match &self.outward {
-            Outward::Process(pipe, _) => Some(pipe),
-            Outward::Endpoint(_) | Outward::Session => None,
+        match &self.destination {
+            Destination::Process(pipe, _) => Some(pipe),
+            Destination::Endpoint(_) | Destination::Session => None,
         }
     }
 
@@ -150,10 +151,10 @@ impl Duplex {
 
     /// Why nobody will be answered any more.
     pub(crate) fn ended(&self) -> Failure {
-        match (lock(&self.state).closed, &self.outward) {
-            (Some(TOO_LONG), _) => Failure::TooLarge,
-            (closed, Outward::Process(..)) => Failure::Ended(closed.unwrap_or("ended")),
-            (_, Outward::Endpoint(_) | Outward::Session) => {
+        match (lock(&self.state).closed, &self.destination) {
+            (Some(TOO_LARGE), _) => Failure::TooLarge,
+            (closed, Destination::Process(..)) => Failure::Ended(closed.unwrap_or("ended")),
+            (_, Destination::Endpoint(_) | Destination::Session) => {
                 Failure::Broken("the stream ended without an answer".into())
             }
         }
@@ -174,13 +175,13 @@ impl Duplex {
         if state.closed.is_none() {
             state.waiting.insert(id, sender);
             state.used = Instant::now();
-            if let (Outward::Process(_, calls), Some(call)) = (&self.outward, call) {
+            if let (Destination::Process(_, calls), Some(call)) = (&self.destination, call) {
                 calls.open(id, call);
             }
         }
         drop(state);
         Inbox {
-            duplex: self.clone(),
+            multiplex: self.clone(),
             id,
             messages,
         }
@@ -198,17 +199,17 @@ impl Duplex {
     }
 
     /// Whom a message is for.
-    fn address(&self, message: &ServerMessage) -> Option<Addressee> {
+    fn recipient(&self, message: &ServerMessage) -> Option<Recipient> {
         let state = lock(&self.state);
-        let everybody = || Addressee::Listeners(state.listeners.clone());
+        let everybody = || Recipient::Listeners(state.listeners.clone());
         let by_id = |raw: &Bytes| {
             let mut waiting = state.waiting.iter();
             waiting
                 .find(|(id, _)| is_our_id(raw, **id))
-                .map(|(_, sender)| Addressee::Request(sender.clone()))
+                .map(|(_, sender)| Recipient::Request(sender.clone()))
         };
         let only = || match state.waiting.len() {
-            1 => state.waiting.values().next().cloned().map(Addressee::Request),
+            1 => state.waiting.values().next().cloned().map(Recipient::Request),
             _ => None,
         };
         match message {
@@ -227,7 +228,7 @@ impl Duplex {
     pub(crate) fn close(&self, how: &'static str) {
         let mut state = lock(&self.state);
         state.closed.get_or_insert(how);
-        if let Outward::Process(pipe, _) = &self.outward {
+        if let Destination::Process(pipe, _) = &self.destination {
             pipe.let_go();
         }
         state.waiting.clear();
@@ -235,7 +236,7 @@ impl Duplex {
     }
 }
 
-impl Drop for Duplex {
+impl Drop for Multiplex {
     fn drop(&mut self) {
         if let Some(reader) = lock(&self.reader).take() {
             reader.abort();
@@ -244,7 +245,7 @@ impl Drop for Duplex {
 }
 
 /// Who hears a message.
-enum Addressee {
+enum Recipient {
     Request(mpsc::Sender<ServerMessage>),
     Listeners(Vec<mpsc::Sender<ServerMessage>>),
 }
@@ -264,41 +265,41 @@ fn is_for_listeners(method: &str) -> bool {
 
 /// Reads a stream. Holds on to neither conversation nor server.
 struct Reader {
-    duplex: Weak<Duplex>,
+    multiplex: Weak<Multiplex>,
     server: Weak<Server>,
     session: Option<Opened>,
 }
 
 impl Reader {
-    async fn run(self, mut source: impl Source) {
+    async fn run(self, mut source: impl MessageSource) {
         let how = loop {
             let message = match source.next().await {
                 Ok(Some(message)) => message,
                 Ok(None) => break "ended its output",
-                Err(Failure::TooLarge) => break TOO_LONG,
+                Err(Failure::TooLarge) => break TOO_LARGE,
                 Err(_) => break "cannot be understood",
             };
-            let Some(alive) = self.duplex.upgrade() else { return };
-            match (alive.address(&message), message) {
-                (Some(Addressee::Request(sender)), message) => {
+            let Some(alive) = self.multiplex.upgrade() else { return };
+            match (alive.recipient(&message), message) {
+                (Some(Recipient::Request(sender)), message) => {
                     let _ = sender.send(message).await;
                 }
-                (Some(Addressee::Listeners(listeners)), ServerMessage::Notification(told)) => {
+                (Some(Recipient::Listeners(listeners)), ServerMessage::Notification(told)) => {
                     for listener in listeners {
                         let _ = listener.send(ServerMessage::Notification(told.clone())).await;
                     }
                 }
                 (None, ServerMessage::Request(asked)) => self.refuse(&alive, &asked).await,
-                (Some(Addressee::Listeners(_)) | None, _) => {}
+                (Some(Recipient::Listeners(_)) | None, _) => {}
             }
         };
-        if let Some(alive) = self.duplex.upgrade() {
+        if let Some(alive) = self.multiplex.upgrade() {
             alive.close(how);
         }
     }
 
     /// A question that belongs to no single request is answered here: `ping` as it wants, others not.
-    async fn refuse(&self, duplex: &Arc<Duplex>, asked: &ServerRequest) {
+    async fn refuse(&self, multiplex: &Arc<Multiplex>, asked: &ServerRequest) {
         let Some(server) = self.server.upgrade() else { return };
         let content = if asked.method == "ping" {
             mcp::Content::Result(Bytes::from_static(b"{}"))
@@ -310,14 +311,10 @@ impl Reader {
         };
         let opened = match &self.session {
             Some(session) => session.clone(),
-            None => Opened::over(duplex.clone()),
+            None => Opened::over(multiplex.clone()),
         };
         let credential = server.credential.fetch();
         let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
         let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A session's own stream, held open by the gateway: taken up again where it broke, until the session is gone.
+//! A session's own stream, held open by the gateway: resumed where it broke, until the session is gone.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use mcp::server::ServerMessage;
 
 use crate::failure::Failure;
 use crate::http::messages::Messages;
-use crate::http::pool::Arriving;
+use crate::http::pool::ResponseBody;
 use crate::server::Server;
 use crate::session::Opened;
-use crate::session::multiplex::Source;
+use crate::session::multiplex::MessageSource;
 
 /// See the module.
-pub(crate) struct Standing {
+pub(crate) struct SessionStream {
     server: Weak<Server>,
     /// The session, without its stream.
     session: Opened,
@@ -28,7 +28,7 @@ const MOST_EMPTY: u32 = 50;
 const USUAL_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-impl Standing {
+impl SessionStream {
     /// Opens the stream; `None` where the server has none.
     pub(crate) async fn open(server: &Arc<Server>, session: &Opened) -> Option<Self> {
         let response = open(server, session, None).await.ok()?;
@@ -39,7 +39,7 @@ impl Standing {
         })
     }
 
-    async fn take_up(&mut self) -> Result<(), Failure> {
+    async fn resume(&mut self) -> Result<(), Failure> {
         let (last, retry) = match self.messages.resumption() {
             Some((last, retry)) => (Some(last.to_owned()), retry.map(Duration::from_millis)),
             None => (None, None),
@@ -52,7 +52,7 @@ impl Standing {
     }
 }
 
-async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<Response<Arriving>, Failure> {
+async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<Response<ResponseBody>, Failure> {
     let credential = server.credential.fetch();
     let opening = server.link.open_stream(session, &credential, last);
     let patience = LONGEST_OPENING.min(server.caps.timeout);
@@ -61,12 +61,12 @@ async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<R
         .map_err(|_| Failure::TimedOut)?
 }
 
-impl Source for Standing {
+impl MessageSource for SessionStream {
     async fn next(&mut self) -> Result<Option<ServerMessage>, Failure> {
         for _ in 0..MOST_EMPTY {
             match self.messages.next().await {
                 Ok(Some(message)) => return Ok(Some(message)),
-                Ok(None) | Err(Failure::Broken(_)) => self.take_up().await?,
+                Ok(None) | Err(Failure::Broken(_)) => self.resume().await?,
                 Err(failure) => return Err(failure),
             }
         }

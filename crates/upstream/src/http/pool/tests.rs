@@ -7,7 +7,7 @@ use super::*;
 
 /// A server that answers by the book, and what it saw.
 struct Peer {
-    wires: Wires,
+    pool: Pool,
     /// The number of the connection over which each request came.
     asked: mpsc::UnboundedReceiver<usize>,
     /// The number of each connection that the client closed.
@@ -70,7 +70,7 @@ async fn peer<const STEPS: usize>(script: [Step; STEPS]) -> Peer {
         .enable_http1()
         .wrap_connector(HttpConnector::new());
     Peer {
-        wires: Wires::new(connector, server),
+        pool: Pool::new(connector, server),
         asked,
         closed,
         close,
@@ -84,14 +84,14 @@ fn uri(listener: &TcpListener) -> Uri {
 }
 
 impl Peer {
-    async fn ask(&self) -> Result<Response<Arriving>, Failure> {
+    async fn ask(&self) -> Result<Response<ResponseBody>, Failure> {
         let mut request = Request::new(Full::new(Bytes::from_static(b"{}")));
         request.headers_mut().insert("host", "peer".parse().unwrap());
-        self.wires.send(request).await
+        self.pool.send(request).await
     }
 
     /// The whole body of an answer.
-    async fn hear(&self) -> String {
+    async fn read(&self) -> String {
         let mut body = self.ask().await.unwrap().into_body();
         let mut whole = Vec::new();
         while let Some(piece) = body.piece().await.unwrap() {
@@ -101,7 +101,7 @@ impl Peer {
     }
 
     fn waiting(&self) -> usize {
-        self.wires.0.waiting().wires.len()
+        self.pool.0.idle().connections.len()
     }
 
     /// Puts up connections that were closed: more than a task may look at before others have their turn, after which
@@ -109,10 +109,10 @@ impl Peer {
     async fn strand(&self) {
         const MANY: usize = 300;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let elsewhere = Wires::new(self.wires.0.connector.clone(), uri(&listener));
+        let elsewhere = Pool::new(self.pool.0.connector.clone(), uri(&listener));
         for _ in 0..MANY {
-            let (wire, accepted) = tokio::join!(elsewhere.0.open(), listener.accept());
-            self.wires.0.put(wire.unwrap());
+            let (connection, accepted) = tokio::join!(elsewhere.0.open(), listener.accept());
+            self.pool.0.put(connection.unwrap());
             drop(accepted.unwrap());
         }
         // The runtime hears of all of them when it rests.
@@ -124,7 +124,14 @@ impl Peer {
     async fn close(&self) {
         assert_eq!(self.waiting(), 1);
         self.close.notify_one();
-        while self.wires.0.waiting().wires.iter_mut().any(|(wire, _)| wire.is_free()) {
+        while self
+            .pool
+            .0
+            .idle()
+            .connections
+            .iter_mut()
+            .any(|(connection, _)| connection.is_free())
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -138,10 +145,10 @@ const NOTHING: &[u8] = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
 async fn a_connection_is_used_again() {
     let pieces: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nse\r\n3\r\nven\r\n0\r\n\r\n";
     let mut peer = peer([(SEVEN, Go), (pieces, Go), (NOTHING, Go), (SEVEN, Go)]).await;
-    assert_eq!(peer.hear().await, "seven");
-    assert_eq!(peer.hear().await, "seven");
-    assert_eq!(peer.hear().await, "");
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
+    assert_eq!(peer.read().await, "seven");
+    assert_eq!(peer.read().await, "");
+    assert_eq!(peer.read().await, "seven");
     for _ in 0..4 {
         assert_eq!(peer.asked.recv().await, Some(0));
     }
@@ -152,7 +159,7 @@ async fn a_connection_is_used_again_when_nobody_reads_an_answer_that_is_here() {
     let mut peer = peer([(NOTHING, Go), (SEVEN, Go), (SEVEN, Go)]).await;
     drop(peer.ask().await.unwrap());
     drop(peer.ask().await.unwrap());
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     for _ in 0..3 {
         assert_eq!(peer.asked.recv().await, Some(0));
     }
@@ -162,7 +169,7 @@ async fn a_connection_is_used_again_when_nobody_reads_an_answer_that_is_here() {
 async fn calls_at_once_have_a_connection_each() {
     let peer = peer([(SEVEN, Go)]).await;
     let first = peer.ask().await.unwrap();
-    assert!(peer.wires.0.take().is_none(), "it is in use");
+    assert!(peer.pool.0.take().is_none(), "it is in use");
     drop(first);
     assert_eq!(peer.waiting(), 1);
 }
@@ -170,19 +177,19 @@ async fn calls_at_once_have_a_connection_each() {
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_is_not_used() {
     let mut peer = peer([(SEVEN, CloseWhenTold), (SEVEN, Go)]).await;
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     peer.close().await;
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     assert_eq!((peer.asked.recv().await, peer.asked.recv().await), (Some(0), Some(1)));
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_is_sorted_out() {
+async fn a_connection_that_the_server_closed_is_closed() {
     let peer = peer([(SEVEN, CloseWhenTold)]).await;
-    assert_eq!(peer.hear().await, "seven");
-    assert!(peer.wires.0.sort_out(), "it is still good");
+    assert_eq!(peer.read().await, "seven");
+    assert!(peer.pool.0.close_stale(), "it is still good");
     peer.close().await;
-    assert!(!peer.wires.0.sort_out());
+    assert!(!peer.pool.0.close_stale());
     assert_eq!(peer.waiting(), 0);
 }
 
@@ -190,15 +197,15 @@ async fn a_connection_that_the_server_closed_is_sorted_out() {
 async fn however_many_connections_were_closed_none_of_them_is_used() {
     let peer = peer([(SEVEN, Go)]).await;
     peer.strand().await;
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     assert_eq!(peer.waiting(), 1);
 }
 
 #[tokio::test]
-async fn however_many_connections_were_closed_one_look_sorts_them_out() {
+async fn however_many_connections_were_closed_one_look_closes_them() {
     let peer = peer([]).await;
     peer.strand().await;
-    assert!(!peer.wires.0.sort_out());
+    assert!(!peer.pool.0.close_stale());
     assert_eq!(peer.waiting(), 0);
 }
 
@@ -206,9 +213,9 @@ async fn however_many_connections_were_closed_one_look_sorts_them_out() {
 async fn a_connection_that_the_server_wants_closed_is_not_kept() {
     let last: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nseven";
     let mut peer = peer([(last, Close), (SEVEN, Go)]).await;
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     assert_eq!(peer.waiting(), 0);
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     assert_eq!((peer.asked.recv().await, peer.asked.recv().await), (Some(0), Some(1)));
 }
 
@@ -218,8 +225,8 @@ async fn a_connection_with_an_answer_that_nobody_asked_for_is_not_used() {
     let two: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsevenHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
     let mut peer = peer([(two, Go), (SEVEN, Go)]).await;
-    assert_eq!(peer.hear().await, "seven");
-    assert_eq!(peer.hear().await, "seven");
+    assert_eq!(peer.read().await, "seven");
+    assert_eq!(peer.read().await, "seven");
     assert_eq!((peer.asked.recv().await, peer.asked.recv().await), (Some(0), Some(1)));
     assert_eq!(peer.closed.recv().await, Some(0));
 }
@@ -259,7 +266,7 @@ async fn an_answer_that_breaks_off_is_told_from_one_that_ends() {
 async fn a_server_that_is_not_there_cannot_be_reached() {
     let mut peer = peer([]).await;
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    Arc::get_mut(&mut peer.wires.0).unwrap().server = uri(&gone);
+    Arc::get_mut(&mut peer.pool.0).unwrap().server = uri(&gone);
     drop(gone);
     let failure = peer.ask().await.err().unwrap();
     assert!(matches!(failure, Failure::Unreachable(_)), "{failure:?}");
