@@ -8,8 +8,9 @@ use policy::Discovery;
 use crate::failure::Failure;
 use crate::list::{ListKind, list};
 use crate::server::Server;
-use crate::session::Guest;
 use crate::session::era;
+use crate::session::guest::Guest;
+use crate::session::open;
 
 /// Asks `server` for everything it offers.
 ///
@@ -33,7 +34,7 @@ async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
         Era::Modern => tokio::time::timeout(server.caps.timeout, era::introduce(server))
             .await
             .map_err(|_| Failure::TimedOut)??,
-        Era::Legacy => drop(server.session(&guest).await?),
+        Era::Legacy => drop(open::session(server, &guest).await?),
     }
     let listed = list(server, &guest, ListKind::Tools).await?;
     let definitions = listed.entries.into_iter().map(|entry| Arc::from(entry.0.as_ref()));

@@ -13,16 +13,17 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use http_body_util::Full;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::connect::HttpConnector;
-use mcp::http::{JSON, PROTOCOL_VERSION, SESSION_ID};
+use mcp::Version;
+use mcp::http::{JSON, PROTOCOL_VERSION};
 use rustls_pki_types::CertificateDer;
 use rustls_platform_verifier::Verifier;
 use vocabulary::TraceId;
 
+use crate::caps::Caps;
 use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
 use crate::http::pool::{Pool, ResponseBody};
-use crate::server::Caps;
-use crate::session::Opened;
+use crate::session::opened::Opened;
 
 /// The way to one server.
 pub(crate) struct Link {
@@ -256,13 +257,14 @@ impl HttpServer {
     }
 }
 
-impl Opened {
-    fn put_on(&self, headers: &mut HeaderMap) {
-        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(self.version.as_str()));
-        if let Some(id) = &self.session_id {
-            headers.insert(SESSION_ID, id.clone());
-        }
+/// The headers of a modern request that names nothing but its method.
+pub(crate) fn plain_headers(method: &str) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(Version::MODERN.as_str()));
+    if let Ok(method) = HeaderValue::from_str(method) {
+        headers.insert(mcp::headers::METHOD, method);
     }
+    headers
 }
 
 /// What a request names of a url: nobody but the server itself is asked.

@@ -10,7 +10,8 @@
 //! use portreeve_upstream::CredentialSource; // the only credentials this room can name
 //! ```
 
-// In the order of a call: the server it is for,
+// In the order of a call: the server it is for, and what it may cost us,
+mod caps;
 mod server;
 // that server's own credential,
 mod credentials;
@@ -25,21 +26,26 @@ mod process;
 mod discover;
 mod list;
 mod listen;
-// and how all of it can fail.
+// how all of it can fail, and how it is waited for.
 mod failure;
+mod waiting;
 
-pub use call::dispatch::{Dispatched, OutgoingRequest, PreparedCall, RawError, RawResult, SeenConfinement, prepare};
-pub use call::observer::{
-    NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent, Waiting,
-};
+pub use call::answer::{Dispatched, RawError, RawResult};
+pub use call::confinement::SeenConfinement;
+pub use call::dispatch::{OutgoingRequest, PreparedCall, prepare};
+pub use call::observer::{NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent};
 pub use call::task::TaskMode;
+pub use caps::Caps;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
 pub use failure::{Failure, TlsFault};
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
-pub use process::{AccessAttempt, OpenCall, PlanSource, ProcessMonitor, ProcessSlot, StderrDirectory};
-pub use server::{Address, Caps, Isolation, Reach, Server, ServerSettings};
-pub use session::era::EraSetting;
-pub use session::{Guest, OwnStream, Owner, Relayed, SessionKey};
+pub use process::monitor::{AccessAttempt, ProcessMonitor};
+pub use process::open_calls::OpenCall;
+pub use process::stderr::StderrDirectory;
+pub use process::{PlanSource, ProcessSlot};
+pub use server::{Address, EraSetting, Isolation, Reach, Server, ServerSettings};
+pub use session::guest::{Guest, OwnStream, Owner, Relayed, SessionKey};
+pub use waiting::Waiting;

@@ -14,10 +14,11 @@ use screening::result::{Raw, Received};
 use crate::call::exchange::Exchange;
 use crate::call::observer::NoObserver;
 use crate::failure::Failure;
-use crate::http::Post;
+use crate::http::{Post, plain_headers};
 use crate::server::Server;
-use crate::session::era::plain_headers;
-use crate::session::{Guest, Opened};
+use crate::session::guest::Guest;
+use crate::session::open;
+use crate::session::opened::Opened;
 
 const MOST_PAGES: usize = 100;
 const MOST_ENTRIES: usize = 10_000;
@@ -95,7 +96,7 @@ pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result
 async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
     let guest = server.admitted(guest);
     let era = server.era().await?;
-    let opened = server.counterpart(&guest, era).await?;
+    let opened = open::for_request(server, &guest, era).await?;
     let walk = |session| Walk {
         server,
         guest: &guest,
@@ -104,7 +105,7 @@ async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Lis
     };
     match (walk(opened.as_ref()).run(kind).await, &opened) {
         (Err(Failure::SessionGone), Some(gone)) => {
-            let opened = server.reopen(&guest, gone).await?;
+            let opened = open::reopen(server, &guest, gone).await?;
             walk(Some(&opened)).run(kind).await
         }
         (walked, _) => walked,

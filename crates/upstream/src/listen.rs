@@ -13,11 +13,12 @@ use crate::call::observer::{NoObserver, Observer, RawNotification, RawServerRequ
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::ResponseBody;
-use crate::http::{Post, check_status};
+use crate::http::{Post, check_status, plain_headers};
 use crate::server::Server;
-use crate::session::era::plain_headers;
+use crate::session::guest::Guest;
 use crate::session::multiplex::Inbox;
-use crate::session::{Guest, Opened};
+use crate::session::open;
+use crate::session::opened::Opened;
 
 /// What is listened for. A session's stream says what it likes; a modern server only what is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -72,7 +73,7 @@ pub async fn listen(
     match server.era().await? {
         Era::Modern => subscribe(server, &guest, topics, observer, ready).await,
         Era::Legacy => {
-            let opened = server.session(&guest).await?;
+            let opened = open::session(server, &guest).await?;
             if let Some(stream) = opened.stream() {
                 let mut messages = stream.listen();
                 for uri in &topics.uris {
@@ -84,10 +85,10 @@ pub async fn listen(
                 }
                 return Ok(());
             }
-            let (opened, response) = match open(server, &opened).await {
+            let (opened, response) = match open_stream(server, &opened).await {
                 Err(Failure::SessionGone) => {
-                    let again = server.reopen(&guest, &opened).await?;
-                    let response = open(server, &again).await?;
+                    let again = open::reopen(server, &guest, &opened).await?;
+                    let response = open_stream(server, &again).await?;
                     (again, response)
                 }
                 response => (opened, response?),
@@ -105,7 +106,7 @@ pub async fn listen(
     }
 }
 
-async fn open(server: &Server, opened: &Opened) -> Result<Response<ResponseBody>, Failure> {
+async fn open_stream(server: &Server, opened: &Opened) -> Result<Response<ResponseBody>, Failure> {
     let credential = server.credential.fetch();
     let open = server.link.open_stream(opened, &credential, None);
     let opening = tokio::time::timeout(server.caps.timeout, open);
@@ -174,7 +175,7 @@ async fn subscribe(
     };
     let headers = plain_headers("subscriptions/listen");
     let credential = server.credential.fetch();
-    let process = server.process(guest).await?;
+    let process = open::process(server, guest).await?;
     let post = Post::modern(request.write(id), &headers, &credential).through(process.as_ref());
     let mut ready = Some(ready);
     let mut messages = Told::open(server, id, post, process.as_ref()).await?;

@@ -1,7 +1,6 @@
 //! One upstream server: where it is, its era, its credential, its limits and its open sessions.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use http::Uri;
 use mcp::Era;
@@ -9,23 +8,13 @@ use mcp::server::Introduction;
 use rustls_pki_types::CertificateDer;
 use vocabulary::{ServerId, lock};
 
+use crate::caps::Caps;
 use crate::credentials::CredentialSource;
-use crate::failure::{Failure, TlsFault};
+use crate::failure::TlsFault;
 use crate::http::Link;
 use crate::process::ProcessSlot;
-use crate::session::era::{self, EraSetting};
-use crate::session::{Guest, Opened, Relayed, SessionKey, Sessions};
-
-/// Bounds on what a server may cost us.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Caps {
-    /// From sending to the last byte of the answer.
-    pub timeout: Duration,
-    /// The largest message.
-    pub max_bytes: usize,
-    /// The deepest message.
-    pub max_depth: usize,
-}
+use crate::session::guest::{Guest, Relayed, SessionKey};
+use crate::session::slots::Sessions;
 
 /// Whether principals share an upstream session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +23,18 @@ pub enum Isolation {
     PerPrincipal,
     /// One for all: the operator says that the server keeps no state per user.
     Shared,
+}
+
+/// What the operator says of the era a server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EraSetting {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Sessions.
+    Legacy,
+    /// Stateless.
+    Modern,
 }
 
 /// How a server is reached.
@@ -86,10 +87,11 @@ pub struct Server {
     pub(crate) credential: CredentialSource,
     pub(crate) transport: Transport,
     isolation: Isolation,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
     setting: EraSetting,
     found: Mutex<Option<Era>>,
-    finding: tokio::sync::Mutex<()>,
+    /// Held by whoever finds the era out.
+    pub(crate) finding_era: tokio::sync::Mutex<()>,
     introduction: Mutex<Arc<Introduction>>,
 }
 
@@ -118,7 +120,7 @@ impl Server {
             },
             transport,
             found: Mutex::new(None),
-            finding: tokio::sync::Mutex::new(()),
+            finding_era: tokio::sync::Mutex::new(()),
             introduction: Mutex::default(),
         })
     }
@@ -141,26 +143,17 @@ impl Server {
         lock(&self.introduction).clone()
     }
 
-    /// The era it speaks; found out once.
-    ///
-    /// # Errors
-    /// When it cannot be reached.
-    pub async fn era(self: &Arc<Self>) -> Result<Era, Failure> {
+    /// The era, where it is configured or was found out.
+    pub(crate) fn known_era(&self) -> Option<Era> {
         match self.setting {
-            EraSetting::Legacy => return Ok(Era::Legacy),
-            EraSetting::Modern => return Ok(Era::Modern),
-            EraSetting::Auto => {}
+            EraSetting::Legacy => Some(Era::Legacy),
+            EraSetting::Modern => Some(Era::Modern),
+            EraSetting::Auto => *lock(&self.found),
         }
-        if let Some(era) = *lock(&self.found) {
-            return Ok(era);
-        }
-        let _one_at_a_time = self.finding.lock().await;
-        if let Some(era) = *lock(&self.found) {
-            return Ok(era);
-        }
-        let era = Box::pin(era::detect(self)).await?;
+    }
+
+    pub(crate) fn remember_era(&self, era: Era) {
         *lock(&self.found) = Some(era);
-        Ok(era)
     }
 
     /// The era is found out anew with the next request.
@@ -186,34 +179,6 @@ impl Server {
             let credential = server.credential.fetch();
             let _ = tokio::time::timeout(server.caps.timeout, server.link.end(&opened, &credential)).await;
         });
-    }
-
-    pub(crate) async fn session(self: &Arc<Self>, guest: &Guest) -> Result<Opened, Failure> {
-        self.sessions.open(&self.admitted(guest), self).await
-    }
-
-    pub(crate) async fn reopen(self: &Arc<Self>, guest: &Guest, gone: &Opened) -> Result<Opened, Failure> {
-        self.sessions.reopen(&self.admitted(guest), gone, self).await
-    }
-
-    /// What a request goes through: the process, where the server is one; a session in the legacy era.
-    pub(crate) async fn counterpart(self: &Arc<Self>, guest: &Guest, era: Era) -> Result<Option<Opened>, Failure> {
-        match (era, &self.transport) {
-            (Era::Legacy, _) => self.session(guest).await.map(Some),
-            (Era::Modern, Transport::Http | Transport::Sse) => Ok(None),
-            (Era::Modern, Transport::Process(_)) => self.process(guest).await,
-        }
-    }
-
-    /// The process, where the server is one, introduced or not.
-    pub(crate) async fn process(self: &Arc<Self>, guest: &Guest) -> Result<Option<Opened>, Failure> {
-        match &self.transport {
-            Transport::Http | Transport::Sse => Ok(None),
-            Transport::Process(slot) => {
-                let opened = self.sessions.process(&self.admitted(guest), self, slot).await;
-                opened.map(Some)
-            }
-        }
     }
 
     /// Whether it is started here.

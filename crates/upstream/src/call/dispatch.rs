@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,74 +12,25 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta, Progress};
 use mcp::headers::{Marks, Named};
 use mcp::server::ServerMessage;
 use mcp::splice::Splice;
+use mcp::task::{wants_extension, with_extension};
 use mcp::{Era, Version};
 use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
-use screening::result::{Raw, Received};
-use vocabulary::json::scanned::Scanned;
-use vocabulary::{Confinement, TraceId, lock};
+use vocabulary::{TraceId, lock};
 
+use crate::call::answer::{CallAnswer, Dispatched, dispatched};
+use crate::call::confinement::SeenConfinement;
 use crate::call::exchange::{Answered, Exchange};
-use crate::call::observer::{NoObserver, Observer};
-use crate::call::task::{self, CallAnswer, RunningTask, TaskMode};
+use crate::call::observer::{LONGEST_ASKING, NoObserver, Observer};
+use crate::call::task::{self, RunningTask, TaskMode, TaskOrigin};
+use crate::call::unanswered::Unanswered;
 use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
-use crate::session::{Guest, Opened};
-
-/// What a server answered, before anybody judged it. Only a [`PreparedCall`] makes one.
-///
-/// ```compile_fail,E0451
-/// fn forge(scanned: vocabulary::json::scanned::Scanned) -> portreeve_upstream::RawResult {
-///     portreeve_upstream::RawResult { scanned }
-/// }
-/// ```
-///
-/// ```
-/// fn takes(raw: portreeve_upstream::RawResult) -> screening::result::Raw {
-///     screening::result::Received::into_raw(raw)
-/// }
-/// ```
-pub struct RawResult {
-    scanned: Scanned,
-}
-
-/// A JSON-RPC error of a server, just as unjudged.
-pub struct RawError {
-    bytes: Bytes,
-    code: i64,
-}
-
-impl RawError {
-    /// Its code.
-    #[must_use]
-    pub fn code(&self) -> i64 {
-        self.code
-    }
-}
-
-impl Received for RawResult {
-    fn into_raw(self) -> Raw {
-        Raw::Scanned(self.scanned)
-    }
-}
-
-impl Received for RawError {
-    fn into_raw(self) -> Raw {
-        Raw::Unread(self.bytes)
-    }
-}
-
-/// The server's answer to a request.
-pub enum Dispatched {
-    /// A result.
-    Result(RawResult),
-    /// An error of the server's own.
-    Error(RawError),
-    /// The state of a task in which it asks something: it goes on when it is answered.
-    TaskAsks(RawResult),
-}
+use crate::session::guest::Guest;
+use crate::session::open;
+use crate::session::opened::Opened;
 
 /// A request that is complete but for its permit.
 pub struct OutgoingRequest<'a> {
@@ -114,34 +65,18 @@ pub struct OutgoingRequest<'a> {
 /// A permitted request, ready to be sent. Holds nothing of the client's request.
 pub struct PreparedCall {
     stage: Stage,
-    pub(crate) server: Arc<Server>,
-    pub(crate) era: Era,
-    pub(crate) guest: Guest,
+    server: Arc<Server>,
+    era: Era,
+    guest: Guest,
     credential: UpstreamCredential,
     id: u64,
     body: Bytes,
     headers: HeaderMap,
     log_level: Option<&'static str>,
-    pub(crate) trace: TraceId,
+    trace: TraceId,
     tasks: TaskMode,
-    pub(crate) task: Option<RunningTask>,
+    task: Option<RunningTask>,
     confinement: SeenConfinement,
-}
-
-/// How the process is confined that a request went to; filled when it is sent. Nothing is kept for servers that are elsewhere.
-#[derive(Clone, Default)]
-pub struct SeenConfinement(Option<Arc<Mutex<Option<Arc<Confinement>>>>>);
-
-impl SeenConfinement {
-    /// What is known so far.
-    #[must_use]
-    pub fn now(&self) -> Option<Arc<Confinement>> {
-        lock(self.0.as_ref()?).clone()
-    }
-
-    fn of(server: &Server) -> Self {
-        Self(server.is_process().then(Arc::default))
-    }
 }
 
 /// A permit is for one request: what was sent is not sent again.
@@ -153,8 +88,6 @@ enum Stage {
 
 /// How long a server may be silent before whoever waits is told so.
 const QUIET: Duration = Duration::from_secs(15);
-/// The longest time a client may take to answer a server's requests.
-pub(crate) const LONGEST_ASKING: Duration = Duration::from_secs(600);
 
 /// Spends `permit` on the request it was given for.
 ///
@@ -303,8 +236,22 @@ impl PreparedCall {
         self.ready_again();
     }
 
+    /// What its task asked for; the call goes on with it.
+    pub fn answer_task(&mut self, responses: &[(String, Bytes)]) {
+        if let Some(task) = &mut self.task {
+            task.answer(responses);
+            self.ready_again();
+        }
+    }
+
+    /// Whether something its task asks for was answered before.
+    #[must_use]
+    pub fn has_answered(&self, key: &str) -> bool {
+        self.task.as_ref().is_some_and(|task| task.has_answered(key))
+    }
+
     /// Gives the request other params and a new id.
-    pub(crate) fn rewrite(&mut self, edit: impl FnOnce(&mut Splice<'_>, u64)) {
+    fn rewrite(&mut self, edit: impl FnOnce(&mut Splice<'_>, u64)) {
         let method = mcp::server::text_member(&self.body, "method").unwrap_or_default();
         let params = mcp::server::member_span(&self.body, "params").map(|span| self.body.slice(span));
         let params = params.unwrap_or_else(|| Bytes::from_static(b"{}"));
@@ -316,17 +263,17 @@ impl PreparedCall {
         self.id = id;
     }
 
-    pub(crate) fn ready_again(&mut self) {
+    fn ready_again(&mut self) {
         self.stage = Stage::Ready;
     }
 
     async fn run(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
-        if self.task.is_some() {
-            return Box::pin(self.resume(observer)).await;
+        if let Some(task) = &mut self.task {
+            return Box::pin(task.resume(observer)).await;
         }
         let (answered, opened) = match self.era {
             Era::Modern => {
-                let process = self.server.counterpart(&self.guest, self.era).await?;
+                let process = open::for_request(&self.server, &self.guest, self.era).await?;
                 (self.exchange(process.as_ref(), observer).await?, process)
             }
             Era::Legacy => {
@@ -344,11 +291,11 @@ impl PreparedCall {
     /// A session the server has forgotten proves that nothing ran: it is opened again and the
     /// request sent once more. Nothing else is ever retried.
     async fn exchange_in_session(&self, observer: &dyn Observer) -> Result<(Answered, Opened), Failure> {
-        let opened = self.server.session(&self.guest).await?;
+        let opened = open::session(&self.server, &self.guest).await?;
         self.set_level(&opened).await;
         match self.exchange(Some(&opened), observer).await {
             Err(Failure::SessionGone) => {
-                let opened = Box::pin(self.server.reopen(&self.guest, &opened)).await?;
+                let opened = Box::pin(open::reopen(&self.server, &self.guest, &opened)).await?;
                 self.set_level(&opened).await;
                 Ok((Box::pin(self.exchange(Some(&opened), observer)).await?, opened))
             }
@@ -356,19 +303,15 @@ impl PreparedCall {
         }
     }
 
-    pub(crate) async fn exchange(
-        &self,
-        session: Option<&Opened>,
-        observer: &dyn Observer,
-    ) -> Result<Answered, Failure> {
+    async fn exchange(&self, session: Option<&Opened>, observer: &dyn Observer) -> Result<Answered, Failure> {
         let post = match (self.era, session) {
             (Era::Legacy, Some(opened)) => Post::legacy(self.body.clone(), opened, &self.credential),
             (Era::Legacy, None) | (Era::Modern, _) => {
                 Post::modern(self.body.clone(), &self.headers, &self.credential).through(session)
             }
         };
-        if let (Some(seen), Some(session)) = (&self.confinement.0, session) {
-            lock(seen).clone_from(&session.confinement);
+        if let Some(session) = session {
+            self.confinement.see(session);
         }
         let waiting = Unanswered::new(&self.server, session, self.id);
         let exchange = Exchange {
@@ -380,6 +323,55 @@ impl PreparedCall {
         let answered = exchange.run(post.traced(&self.trace)).await;
         waiting.end();
         answered
+    }
+
+    /// Takes what a server answered to a call: a task is waited for, all else is the answer.
+    async fn await_task(
+        &mut self,
+        answer: ServerMessage,
+        opened: Option<Opened>,
+        observer: &dyn Observer,
+    ) -> Result<CallAnswer, Failure> {
+        let answer = match &answer {
+            ServerMessage::Error { error, .. } if self.era == Era::Modern && self.lacks_extension(error) => {
+                // The server says that it did nothing and why: it is told what it wants to hear, once.
+                self.declare_tasks();
+                self.exchange(opened.as_ref(), observer).await?.message
+            }
+            ServerMessage::Result { .. }
+            | ServerMessage::Error { .. }
+            | ServerMessage::Notification(_)
+            | ServerMessage::Request(_) => answer,
+        };
+        let ServerMessage::Result { result, .. } = &answer else {
+            return Ok(CallAnswer::Message(answer));
+        };
+        let Some(state) = task::begun(result, self.era)? else {
+            return Ok(CallAnswer::Message(answer));
+        };
+        let origin = TaskOrigin {
+            server: self.server.clone(),
+            era: self.era,
+            opened,
+            capabilities: with_extension(&self.guest.capabilities.modern),
+            trace: self.trace,
+        };
+        let task = self.task.insert(RunningTask::new(origin, &state));
+        task.begin(&state, observer).await
+    }
+
+    /// Whether a server refused the call because it was not told that tasks are taken.
+    fn lacks_extension(&self, error: &[u8]) -> bool {
+        let told = &self.guest.capabilities.modern;
+        wants_extension(error) && with_extension(told) != *told
+    }
+
+    /// The same call from a client that takes tasks. The progress token stays what it was.
+    fn declare_tasks(&mut self) {
+        let capabilities = with_extension(&self.guest.capabilities.modern);
+        self.rewrite(|splice, _| {
+            splice.meta_replace_or_insert("io.modelcontextprotocol/clientCapabilities", capabilities.to_vec());
+        });
     }
 
     /// A legacy server keeps one log level per session.
@@ -406,57 +398,5 @@ impl PreparedCall {
         if Box::pin(setting).await.is_err() {
             set(None);
         }
-    }
-}
-
-fn dispatched(answer: CallAnswer) -> Result<Dispatched, Failure> {
-    let nonsense = mcp::server::Nonsense::NotAMessage;
-    let message = match answer {
-        CallAnswer::Message(message) => message,
-        CallAnswer::TaskAsks(scanned) => return Ok(Dispatched::TaskAsks(RawResult { scanned })),
-    };
-    match message {
-        ServerMessage::Result { result, .. } if result.bytes().first() == Some(&b'{') => {
-            Ok(Dispatched::Result(RawResult { scanned: result }))
-        }
-        ServerMessage::Result { .. } => Err(Failure::Nonsense(mcp::server::Nonsense::Incomplete)),
-        ServerMessage::Error { error, .. } => {
-            let code = mcp::server::read_error(&error)?.code;
-            Ok(Dispatched::Error(RawError { bytes: error, code }))
-        }
-        ServerMessage::Notification(_) | ServerMessage::Request(_) => Err(Failure::Nonsense(nonsense)),
-    }
-}
-
-/// A request in a session that we wait for. Dropped before its answer came (time is up, the caller
-/// cancelled), it tells the server that nobody waits any more. A modern server learns it from the
-/// stream that closes.
-pub(crate) struct Unanswered {
-    server: Arc<Server>,
-    opened: Option<Opened>,
-    id: u64,
-}
-
-impl Unanswered {
-    pub(crate) fn new(server: &Arc<Server>, session: Option<&Opened>, id: u64) -> Self {
-        let (server, opened) = (server.clone(), session.cloned());
-        Self { server, opened, id }
-    }
-
-    /// Its answer is here, or there will be none.
-    pub(crate) fn end(mut self) {
-        self.opened = None;
-    }
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        let Some(opened) = self.opened.take() else { return };
-        let (server, id) = (self.server.clone(), self.id);
-        tokio::spawn(async move {
-            let credential = server.credential.fetch();
-            let post = Post::legacy(compose::cancelled_notification(id), &opened, &credential);
-            let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
-        });
     }
 }

@@ -16,8 +16,8 @@ use crate::http::messages::Messages;
 use crate::http::pool::ResponseBody;
 use crate::http::{Post, check_status};
 use crate::server::Server;
-use crate::session::Opened;
 use crate::session::multiplex::Multiplex;
+use crate::session::opened::Opened;
 
 /// A request that waits for its answer.
 pub(crate) struct Exchange<'a> {

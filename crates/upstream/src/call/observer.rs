@@ -1,10 +1,8 @@
 //! A call's observer is told what the server says beside its answer. What it is told is raw: it has to cross the
 //! chokepoint before a client sees it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp::server::{ServerNotification, ServerRequest};
@@ -12,12 +10,13 @@ use mcp::{Content, compose};
 use screening::result::{Raw, Received};
 
 use crate::http::Post;
-use crate::process::OpenCall;
+use crate::process::open_calls::OpenCall;
 use crate::server::Server;
-use crate::session::Opened;
+use crate::session::opened::Opened;
+use crate::waiting::Waiting;
 
-/// Something to be waited for.
-pub type Waiting<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The longest time a client may take to answer a server's requests.
+pub(crate) const LONGEST_ASKING: Duration = Duration::from_secs(600);
 
 /// Is told what a server says beside its answer.
 pub trait Observer: Send + Sync {

@@ -14,18 +14,20 @@ use mcp::compose::{self, ModernMeta, Outgoing, OutgoingMeta};
 use mcp::headers::{Marks, Named};
 use mcp::mrtr::{self, InputRequired, ResultType};
 use mcp::server::{Nonsense, ServerMessage};
-use mcp::task::{self as extension, TaskState, TaskStatus};
+use mcp::task::{TaskState, TaskStatus};
 use mcp::{Era, Version};
 use vocabulary::TraceId;
 use vocabulary::json::scanned::{self, Scanned, members_of};
 
-use crate::call::dispatch::{LONGEST_ASKING, PreparedCall, Unanswered};
+use crate::call::answer::CallAnswer;
 use crate::call::exchange::Exchange;
-use crate::call::observer::{NoObserver, Observer};
+use crate::call::observer::{LONGEST_ASKING, NoObserver, Observer};
+use crate::call::unanswered::Unanswered;
+use crate::caps::Caps;
 use crate::failure::Failure;
 use crate::http::Post;
-use crate::server::{Caps, Server};
-use crate::session::Opened;
+use crate::server::Server;
+use crate::session::opened::Opened;
 
 /// Who deals with a task that a call becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,30 +39,28 @@ pub enum TaskMode {
     Gateway,
 }
 
-/// What a call was answered.
-pub(crate) enum CallAnswer {
-    /// With this.
-    Message(ServerMessage),
-    /// A task asks something: its state, in which the questions stand.
-    TaskAsks(Scanned),
-}
-
 /// A task that is under way.
 pub(crate) struct RunningTask {
-    server: Arc<Server>,
-    era: Era,
-    /// The session or the process it belongs to; none with a modern server elsewhere.
-    opened: Option<Opened>,
-    /// What a modern server is told of the client.
-    capabilities: Bytes,
-    trace: TraceId,
+    origin: TaskOrigin,
     id: String,
     pause: Duration,
     stage: Stage,
-    /// Questions that were answered: a server may show them until it has read the answers.
+    /// Keys of the inputs that were answered: a server may show them until it has read the answers.
     answered: HashSet<String>,
     /// Answers that the server has not been told yet.
     unsent: Option<Vec<u8>>,
+}
+
+/// The call that became a task.
+#[derive(Clone)]
+pub(crate) struct TaskOrigin {
+    pub(crate) server: Arc<Server>,
+    pub(crate) era: Era,
+    /// The session or the process it belongs to; none with a modern server elsewhere.
+    pub(crate) opened: Option<Opened>,
+    /// What a modern server is told of the client.
+    pub(crate) capabilities: Bytes,
+    pub(crate) trace: TraceId,
 }
 
 /// Whether the server still works on it.
@@ -83,88 +83,13 @@ pub(crate) fn request_of(caps: &Caps) -> Vec<u8> {
     format!("{{\"ttl\":{ttl}}}").into_bytes()
 }
 
-impl PreparedCall {
-    /// Takes what a server answered to a call: a task is seen through, all else is the answer.
-    pub(crate) async fn await_task(
-        &mut self,
-        answer: ServerMessage,
-        opened: Option<Opened>,
-        observer: &dyn Observer,
-    ) -> Result<CallAnswer, Failure> {
-        let answer = match &answer {
-            ServerMessage::Error { error, .. } if self.era == Era::Modern && self.lacks_extension(error) => {
-                // The server says that it did nothing and why: it is told what it wants to hear, once.
-                self.declare_tasks();
-                self.exchange(opened.as_ref(), observer).await?.message
-            }
-            ServerMessage::Result { .. }
-            | ServerMessage::Error { .. }
-            | ServerMessage::Notification(_)
-            | ServerMessage::Request(_) => answer,
-        };
-        let ServerMessage::Result { result, .. } = &answer else {
-            return Ok(CallAnswer::Message(answer));
-        };
-        let begun = match self.era {
-            Era::Legacy => TaskState::begun(result.bytes())?,
-            Era::Modern if calls_itself_a_task(result) => Some(TaskState::read(result.bytes(), Era::Modern)?),
-            Era::Modern => None,
-        };
-        let Some(state) = begun else {
-            return Ok(CallAnswer::Message(answer));
-        };
-        let task = self.task.insert(RunningTask {
-            server: self.server.clone(),
-            era: self.era,
-            opened,
-            capabilities: extension::with_extension(&self.guest.capabilities.modern),
-            trace: self.trace,
-            id: state.id.clone(),
-            pause: USUAL_PAUSE,
-            stage: Stage::Open,
-            answered: HashSet::new(),
-            unsent: None,
-        });
-        task.begin(&state, observer).await.map_err(begun_already)
-    }
-
-    /// Waits on for the task that this call has become.
-    pub(crate) async fn resume(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
-        match &mut self.task {
-            Some(task) => task.resume(observer).await.map_err(begun_already),
-            None => Err(Failure::Permit),
-        }
-    }
-
-    /// What a task asked for; the call goes on with it.
-    pub fn answer_task(&mut self, responses: &[(String, Bytes)]) {
-        if let Some(task) = &mut self.task {
-            task.unsent = Some(mrtr::compose_input_responses(responses));
-            task.answered.extend(responses.iter().map(|(key, _)| key.clone()));
-            self.ready_again();
-        }
-    }
-
-    /// Whether a question of its task was answered before.
-    #[must_use]
-    pub fn has_answered(&self, key: &str) -> bool {
-        let task = self.task.as_ref();
-        task.is_some_and(|task| task.answered.contains(key))
-    }
-
-    /// Whether a server refused the call because it was not told that tasks are taken.
-    fn lacks_extension(&self, error: &[u8]) -> bool {
-        let told = &self.guest.capabilities.modern;
-        extension::wants_extension(error) && extension::with_extension(told) != *told
-    }
-
-    /// The same call from a client that takes tasks. The progress token stays what it was.
-    fn declare_tasks(&mut self) {
-        let capabilities = extension::with_extension(&self.guest.capabilities.modern);
-        self.rewrite(|splice, _| {
-            splice.meta_replace_or_insert("io.modelcontextprotocol/clientCapabilities", capabilities.to_vec());
-        });
-    }
+/// The state of the task that a server answered with; `None` where the answer is no task.
+pub(crate) fn begun(result: &Scanned, era: Era) -> Result<Option<TaskState>, Failure> {
+    Ok(match era {
+        Era::Legacy => TaskState::begun(result.bytes())?,
+        Era::Modern if calls_itself_a_task(result) => Some(TaskState::read(result.bytes(), Era::Modern)?),
+        Era::Modern => None,
+    })
 }
 
 fn calls_itself_a_task(result: &Scanned) -> bool {
@@ -183,11 +108,42 @@ fn begun_already(failure: Failure) -> Failure {
 }
 
 impl RunningTask {
-    /// A server may be done when it says that there is a task.
-    async fn begin(&mut self, state: &TaskState, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
-        self.pause = pause(state.poll_after.unwrap_or(self.pause), self.server.caps.timeout);
-        match (self.era, state.status) {
-            (_, TaskStatus::Working) | (Era::Modern, _) => self.resume(observer).await,
+    pub(crate) fn new(origin: TaskOrigin, state: &TaskState) -> Self {
+        Self {
+            origin,
+            id: state.id.clone(),
+            pause: USUAL_PAUSE,
+            stage: Stage::Open,
+            answered: HashSet::new(),
+            unsent: None,
+        }
+    }
+
+    /// Waits for its end. A server may be done when it says that there is a task.
+    pub(crate) async fn begin(&mut self, state: &TaskState, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        self.follow(state, observer).await.map_err(begun_already)
+    }
+
+    /// Waits on, with what it asked for.
+    pub(crate) async fn resume(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        self.poll(observer).await.map_err(begun_already)
+    }
+
+    /// What it asked for; told when it is resumed.
+    pub(crate) fn answer(&mut self, responses: &[(String, Bytes)]) {
+        self.unsent = Some(mrtr::compose_input_responses(responses));
+        self.answered.extend(responses.iter().map(|(key, _)| key.clone()));
+    }
+
+    /// Whether something it asks for was answered before.
+    pub(crate) fn has_answered(&self, key: &str) -> bool {
+        self.answered.contains(key)
+    }
+
+    async fn follow(&mut self, state: &TaskState, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+        self.pause = pause(state.poll_after.unwrap_or(self.pause), self.origin.server.caps.timeout);
+        match (self.origin.era, state.status) {
+            (_, TaskStatus::Working) | (Era::Modern, _) => self.poll(observer).await,
             (
                 Era::Legacy,
                 TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled,
@@ -196,7 +152,7 @@ impl RunningTask {
     }
 
     /// Asks after the task until it ends, or asks something.
-    async fn resume(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
+    async fn poll(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
         if let Some(responses) = self.unsent.take() {
             self.ask("tasks/update", Some(("inputResponses", &responses)), observer)
                 .await?;
@@ -204,12 +160,12 @@ impl RunningTask {
         for _ in 0..MOST_POLLS {
             tokio::time::sleep(self.pause).await;
             let told = self.ask("tasks/get", None, observer).await?;
-            let state = TaskState::read(told.bytes(), self.era)?;
+            let state = TaskState::read(told.bytes(), self.origin.era)?;
             if state.id != self.id {
                 return Err(Failure::Task("the server answered for another one"));
             }
-            self.pause = pause(state.poll_after.unwrap_or(self.pause), self.server.caps.timeout);
-            match (self.era, state.status) {
+            self.pause = pause(state.poll_after.unwrap_or(self.pause), self.origin.server.caps.timeout);
+            match (self.origin.era, state.status) {
                 (_, TaskStatus::Working) => {}
                 // Questions of a session's task come while its result is waited for.
                 (Era::Legacy, _) => return self.fetch(observer).await,
@@ -219,7 +175,7 @@ impl RunningTask {
                 (Era::Modern, TaskStatus::InputRequired) => {}
                 (Era::Modern, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => {
                     self.stage = Stage::Ended;
-                    return ending(&told, state.status, self.server.caps.max_depth);
+                    return ending(&told, state.status, self.origin.server.caps.max_depth);
                 }
             }
         }
@@ -261,23 +217,23 @@ impl RunningTask {
         more: Option<(&'static str, &[u8])>,
         observer: &dyn Observer,
     ) -> Result<ServerMessage, Failure> {
-        let id = self.server.link.next_id();
+        let id = self.origin.server.link.next_id();
         let (body, headers) = self.compose(id, method, more);
-        let credential = self.server.credential.fetch();
-        let post = match (self.era, &self.opened) {
+        let credential = self.origin.server.credential.fetch();
+        let post = match (self.origin.era, &self.origin.opened) {
             (Era::Legacy, Some(opened)) => Post::legacy(body, opened, &credential),
             (Era::Legacy, None) | (Era::Modern, _) => {
-                Post::modern(body, &headers, &credential).through(self.opened.as_ref())
+                Post::modern(body, &headers, &credential).through(self.origin.opened.as_ref())
             }
         };
-        let waiting = Unanswered::new(&self.server, self.opened.as_ref(), id);
+        let waiting = Unanswered::new(&self.origin.server, self.origin.opened.as_ref(), id);
         let exchange = Exchange {
-            server: &self.server,
+            server: &self.origin.server,
             id,
-            session: self.opened.as_ref(),
+            session: self.origin.opened.as_ref(),
             observer,
         };
-        let answered = exchange.run(post.traced(&self.trace)).await;
+        let answered = exchange.run(post.traced(&self.origin.trace)).await;
         waiting.end();
         Ok(answered?.message)
     }
@@ -285,8 +241,8 @@ impl RunningTask {
     fn compose(&self, id: u64, method: &'static str, more: Option<(&'static str, &[u8])>) -> (Bytes, HeaderMap) {
         let task = ("taskId", Cow::Owned(compose::literal(&self.id)));
         let more = more.map(|(name, raw)| (name, Cow::Borrowed(raw)));
-        let modern = (self.era == Era::Modern).then_some(ModernMeta {
-            capabilities: &self.capabilities,
+        let modern = (self.origin.era == Era::Modern).then_some(ModernMeta {
+            capabilities: &self.origin.capabilities,
             log_level: None,
         });
         let request = Outgoing {
@@ -337,11 +293,7 @@ impl Drop for RunningTask {
             return;
         }
         let left = Self {
-            server: self.server.clone(),
-            era: self.era,
-            opened: self.opened.clone(),
-            capabilities: self.capabilities.clone(),
-            trace: self.trace,
+            origin: self.origin.clone(),
             id: std::mem::take(&mut self.id),
             pause: self.pause,
             stage: Stage::Ended,
@@ -350,7 +302,7 @@ impl Drop for RunningTask {
         };
         tokio::spawn(async move {
             let cancelled = left.request("tasks/cancel", None, &NoObserver);
-            let _ = tokio::time::timeout(left.server.caps.timeout, cancelled).await;
+            let _ = tokio::time::timeout(left.origin.server.caps.timeout, cancelled).await;
         });
     }
 }

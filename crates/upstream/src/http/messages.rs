@@ -9,9 +9,9 @@ use mcp::http::EVENT_STREAM;
 use mcp::server::{self, Nonsense, ServerMessage};
 use mcp::sse::EventReader;
 
+use crate::caps::Caps;
 use crate::failure::Failure;
 use crate::http::pool::ResponseBody;
-use crate::server::Caps;
 
 /// The messages of one answer.
 pub(crate) struct Messages {

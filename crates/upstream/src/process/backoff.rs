@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vocabulary::lock;
 
 use crate::failure::Failure;
-use crate::session::SessionKey;
+use crate::session::guest::SessionKey;
 
 /// A process that lived this long did not end at its start.
 const LIVED: Duration = Duration::from_secs(60);

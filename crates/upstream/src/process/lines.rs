@@ -8,8 +8,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
 use super::stderr::StderrLog;
+use crate::caps::Caps;
 use crate::failure::Failure;
-use crate::server::Caps;
 use crate::session::multiplex::MessageSource;
 
 /// The longest line, whatever else is configured.

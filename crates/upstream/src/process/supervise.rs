@@ -7,21 +7,25 @@ use sandbox::{Egress, Ending, Instance};
 use tokio::sync::watch;
 use vocabulary::ServerId;
 
+use super::backoff::Backoffs;
+use super::monitor::ProcessMonitor;
 use super::pipe::Unneeded;
-use super::{IDLE_STOP, ProcessSlot};
-use crate::session::SessionKey;
+use crate::session::guest::SessionKey;
 use crate::session::multiplex::Multiplex;
 
 /// How long a process has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
 /// How often it is looked whether a process stands idle.
 const ROUND: Duration = Duration::from_secs(30);
+/// How long a process may stand idle.
+const IDLE_STOP: Duration = Duration::from_secs(15 * 60);
 
 /// See the module.
 pub(super) struct Supervisor {
     /// Told when the process is gone and its end is known.
     pub(super) gone: watch::Sender<bool>,
-    pub(super) slot: Arc<ProcessSlot>,
+    pub(super) backoffs: Arc<Backoffs>,
+    pub(super) monitor: Arc<dyn ProcessMonitor>,
     pub(super) server: ServerId,
     pub(super) guest: SessionKey,
     pub(super) instance: Instance,
@@ -63,13 +67,12 @@ impl Supervisor {
         }
         self.gone.send_replace(true);
         tracing::info!(server = %self.server, instance = self.name, how, "a server's process is gone");
-        self.slot.monitor.ended(&self.server, &self.name, &how);
+        self.monitor.ended(&self.server, &self.name, &how);
     }
 
     /// It ended when nobody wanted it to.
     fn count_crash(&self) {
-        let backoffs = &self.slot.backoffs;
-        backoffs.ended(&self.guest, self.began.elapsed(), Instant::now());
+        self.backoffs.ended(&self.guest, self.began.elapsed(), Instant::now());
     }
 
     async fn wait(&mut self) -> Stop {

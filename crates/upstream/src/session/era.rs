@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
 use mcp::compose::{ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_introduction, text_list_member};
 use mcp::{Era, ErrorCode, Version};
@@ -12,21 +12,10 @@ use mcp::{Era, ErrorCode, Version};
 use crate::call::exchange::{Answered, Exchange};
 use crate::call::observer::NoObserver;
 use crate::failure::Failure;
-use crate::http::Post;
+use crate::http::{Post, plain_headers};
 use crate::server::Server;
-use crate::session::Guest;
-
-/// What the operator says about it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EraSetting {
-    /// Find out.
-    #[default]
-    Auto,
-    /// Sessions.
-    Legacy,
-    /// Stateless.
-    Modern,
-}
+use crate::session::guest::Guest;
+use crate::session::open;
 
 /// A server that does not know the question may simply stay silent.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
@@ -39,8 +28,27 @@ enum Said {
     Legacy,
 }
 
+impl Server {
+    /// The era it speaks; found out once.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn era(self: &Arc<Self>) -> Result<Era, Failure> {
+        if let Some(era) = self.known_era() {
+            return Ok(era);
+        }
+        let _one_at_a_time = self.finding_era.lock().await;
+        if let Some(era) = self.known_era() {
+            return Ok(era);
+        }
+        let era = Box::pin(detect(self)).await?;
+        self.remember_era(era);
+        Ok(era)
+    }
+}
+
 /// Asks a server which era it speaks.
-pub(crate) async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
+async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
     for _ in 0..2 {
         let asked = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), discover_once(server)).await;
         let said = match asked {
@@ -96,7 +104,7 @@ async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
     };
     let headers = plain_headers("server/discover");
     let credential = server.credential.fetch();
-    let process = server.process(&Guest::gateway()).await?;
+    let process = open::process(server, &Guest::gateway()).await?;
     let exchange = Exchange {
         server,
         id,
@@ -136,17 +144,4 @@ fn knows(versions: &[String]) -> bool {
 fn supported(error: &Bytes) -> Option<Vec<String>> {
     let data = error.slice(member_span(error, "data")?);
     text_list_member(&data, "supported")
-}
-
-/// The headers of a modern request that names nothing but its method.
-pub(crate) fn plain_headers(method: &str) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(4);
-    headers.insert(
-        mcp::http::PROTOCOL_VERSION,
-        HeaderValue::from_static(Version::MODERN.as_str()),
-    );
-    if let Ok(method) = HeaderValue::from_str(method) {
-        headers.insert(mcp::headers::METHOD, method);
-    }
-    headers
 }

@@ -4,24 +4,20 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Uri;
-use mcp::compose;
-use mcp::server::{ServerMessage, ServerNotification, ServerRequest, is_our_id, member_span};
+use mcp::server::{ServerMessage, ServerNotification, is_our_id, member_span};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use vocabulary::lock;
 
-use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
-use crate::http::{Post, check_status};
-use crate::process::{OpenCall, OpenCalls, Pipe};
-use crate::server::Server;
-use crate::session::Opened;
+use crate::process::open_calls::{OpenCall, OpenCalls};
+use crate::process::pipe::Pipe;
 
 /// See the module.
 pub(crate) struct Multiplex {
@@ -65,7 +61,7 @@ struct State {
 /// Messages that wait for a slow reader; then the server waits.
 const BACKLOG: usize = 64;
 /// A message was larger than may be.
-const TOO_LARGE: &str = "sent a message that is too large";
+pub(super) const TOO_LARGE: &str = "sent a message that is too large";
 
 /// What a request hears; forgotten when dropped.
 pub(crate) struct Inbox {
@@ -93,25 +89,9 @@ impl Drop for Inbox {
 }
 
 impl Multiplex {
-    /// Opens the stream of a server and learns where messages go: to the same origin, or nowhere.
-    pub(crate) async fn open(server: &Arc<Server>, credential: &UpstreamCredential) -> Result<Arc<Self>, Failure> {
-        let response = server.link.open_plain_stream(credential).await?;
-        check_status(response.status(), false)?;
-        let mut messages = Messages::of(response, server.caps);
-        let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
-        let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
-        Ok(Self::start(server, Destination::Endpoint(endpoint), messages, None))
-    }
-
-    /// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
-    /// stream's own way out.
-    pub(crate) fn start(
-        server: &Arc<Server>,
-        destination: Destination,
-        source: impl MessageSource,
-        session: Option<Opened>,
-    ) -> Arc<Self> {
-        let multiplex = Arc::new(Self {
+    /// Nothing is read yet.
+    pub(crate) fn new(destination: Destination) -> Arc<Self> {
+        Arc::new(Self {
             destination,
             state: Mutex::new(State {
                 waiting: HashMap::new(),
@@ -120,15 +100,12 @@ impl Multiplex {
                 used: Instant::now(),
             }),
             reader: Mutex::default(),
-        });
-        let reader = Reader {
-            multiplex: Arc::downgrade(&multiplex),
-            server: Arc::downgrade(server),
-            session,
-        };
-        let task = tokio::spawn(reader.run(source));
-        *lock(&multiplex.reader) = Some(task.abort_handle());
-        multiplex
+        })
+    }
+
+    /// Its reader ends with it.
+    pub(crate) fn read_by(&self, reader: AbortHandle) {
+        *lock(&self.reader) = Some(reader);
     }
 
     pub(crate) fn endpoint(&self) -> Option<&Uri> {
@@ -199,7 +176,7 @@ impl Multiplex {
     }
 
     /// Whom a message is for.
-    fn recipient(&self, message: &ServerMessage) -> Option<Recipient> {
+    pub(super) fn recipient(&self, message: &ServerMessage) -> Option<Recipient> {
         let state = lock(&self.state);
         let everybody = || Recipient::Listeners(state.listeners.clone());
         let by_id = |raw: &Bytes| {
@@ -245,7 +222,7 @@ impl Drop for Multiplex {
 }
 
 /// Who hears a message.
-enum Recipient {
+pub(super) enum Recipient {
     Request(mpsc::Sender<ServerMessage>),
     Listeners(Vec<mpsc::Sender<ServerMessage>>),
 }
@@ -261,60 +238,4 @@ fn subscription(told: &ServerNotification) -> Option<Bytes> {
 /// What is never said within a request.
 fn is_for_listeners(method: &str) -> bool {
     method.ends_with("/list_changed") || method == "notifications/resources/updated"
-}
-
-/// Reads a stream. Holds on to neither conversation nor server.
-struct Reader {
-    multiplex: Weak<Multiplex>,
-    server: Weak<Server>,
-    session: Option<Opened>,
-}
-
-impl Reader {
-    async fn run(self, mut source: impl MessageSource) {
-        let how = loop {
-            let message = match source.next().await {
-                Ok(Some(message)) => message,
-                Ok(None) => break "ended its output",
-                Err(Failure::TooLarge) => break TOO_LARGE,
-                Err(_) => break "cannot be understood",
-            };
-            let Some(alive) = self.multiplex.upgrade() else { return };
-            match (alive.recipient(&message), message) {
-                (Some(Recipient::Request(sender)), message) => {
-                    let _ = sender.send(message).await;
-                }
-                (Some(Recipient::Listeners(listeners)), ServerMessage::Notification(told)) => {
-                    for listener in listeners {
-                        let _ = listener.send(ServerMessage::Notification(told.clone())).await;
-                    }
-                }
-                (None, ServerMessage::Request(asked)) => self.refuse(&alive, &asked).await,
-                (Some(Recipient::Listeners(_)) | None, _) => {}
-            }
-        };
-        if let Some(alive) = self.multiplex.upgrade() {
-            alive.close(how);
-        }
-    }
-
-    /// A question that belongs to no single request is answered here: `ping` as it wants, others not.
-    async fn refuse(&self, multiplex: &Arc<Multiplex>, asked: &ServerRequest) {
-        let Some(server) = self.server.upgrade() else { return };
-        let content = if asked.method == "ping" {
-            mcp::Content::Result(Bytes::from_static(b"{}"))
-        } else {
-            compose::error_content(
-                mcp::ErrorCode::InternalError,
-                "the gateway cannot tell whom this is for",
-            )
-        };
-        let opened = match &self.session {
-            Some(session) => session.clone(),
-            None => Opened::over(multiplex.clone()),
-        };
-        let credential = server.credential.fetch();
-        let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
-        let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
-    }
 }

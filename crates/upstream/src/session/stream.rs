@@ -10,8 +10,8 @@ use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::ResponseBody;
 use crate::server::Server;
-use crate::session::Opened;
 use crate::session::multiplex::MessageSource;
+use crate::session::opened::Opened;
 
 /// See the module.
 pub(crate) struct SessionStream {

@@ -1,0 +1,85 @@
+//! For whom a request is made: whose session or process it uses, and what that client can be asked.
+
+use bytes::Bytes;
+use vocabulary::Digest;
+
+/// Whose session it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SessionKey {
+    /// The gateway's own, for the inventory.
+    Discovery,
+    /// Everybody's, where the server keeps no state per user.
+    Shared,
+    /// That of one client, by the digest of its session, or of principal and capabilities.
+    Client(Digest),
+}
+
+/// For whom a request is made, and what the client behind it can.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Whose session to use.
+    pub key: SessionKey,
+    /// What servers are told of the client's capabilities.
+    pub capabilities: Relayed,
+    /// Who opens the session's own stream.
+    pub stream: OwnStream,
+    /// Whose process it is; none for the gateway itself.
+    pub owner: Option<Owner>,
+}
+
+/// Whose a process is: never shared between principals, nor between clients that can be asked different things.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The principal alone.
+    pub principal: Digest,
+    /// The principal and what its client can be asked.
+    pub process: Digest,
+}
+
+/// Who opens the stream of a session on which a server says what answers no request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnStream {
+    /// The client, when it likes to.
+    Client,
+    /// The gateway: the client cannot, and a server may ask its questions there.
+    Gateway,
+}
+
+/// The capabilities of a client that we relay, as raw objects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Relayed {
+    /// For `initialize`.
+    pub legacy: Bytes,
+    /// For `_meta`.
+    pub modern: Bytes,
+}
+
+impl Relayed {
+    /// Whether the client can be asked anything.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.legacy.as_ref() == b"{}"
+    }
+
+    /// None.
+    #[must_use]
+    pub fn nothing() -> Self {
+        let none = Bytes::from_static(b"{}");
+        Self {
+            legacy: none.clone(),
+            modern: none,
+        }
+    }
+}
+
+impl Guest {
+    /// The gateway itself, which can be asked nothing.
+    #[must_use]
+    pub fn gateway() -> Self {
+        Self {
+            key: SessionKey::Discovery,
+            capabilities: Relayed::nothing(),
+            stream: OwnStream::Client,
+            owner: None,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Reads a stream that several requests share, and hands each message to whom it is for.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use mcp::compose;
+use mcp::server::{ServerMessage, ServerRequest};
+
+use crate::credentials::UpstreamCredential;
+use crate::failure::Failure;
+use crate::http::messages::Messages;
+use crate::http::{Post, check_status};
+use crate::server::Server;
+use crate::session::multiplex::{Destination, MessageSource, Multiplex, Recipient, TOO_LARGE};
+use crate::session::opened::Opened;
+
+/// Opens the stream of a server of HTTP+SSE and learns where messages go: to the same origin, or nowhere.
+pub(crate) async fn open(server: &Arc<Server>, credential: &UpstreamCredential) -> Result<Arc<Multiplex>, Failure> {
+    let response = server.link.open_plain_stream(credential).await?;
+    check_status(response.status(), false)?;
+    let mut messages = Messages::of(response, server.caps);
+    let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
+    let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
+    let multiplex = Multiplex::new(Destination::Endpoint(endpoint));
+    start(server, &multiplex, messages, None);
+    Ok(multiplex)
+}
+
+/// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
+/// stream's own way out.
+pub(crate) fn start(
+    server: &Arc<Server>,
+    multiplex: &Arc<Multiplex>,
+    source: impl MessageSource,
+    session: Option<Opened>,
+) {
+    let reader = Reader {
+        multiplex: Arc::downgrade(multiplex),
+        server: Arc::downgrade(server),
+        session,
+    };
+    let task = tokio::spawn(reader.run(source));
+    multiplex.read_by(task.abort_handle());
+}
+
+/// Reads a stream. Holds on to neither conversation nor server.
+struct Reader {
+    multiplex: Weak<Multiplex>,
+    server: Weak<Server>,
+    session: Option<Opened>,
+}
+
+impl Reader {
+    async fn run(self, mut source: impl MessageSource) {
+        let how = loop {
+            let message = match source.next().await {
+                Ok(Some(message)) => message,
+                Ok(None) => break "ended its output",
+                Err(Failure::TooLarge) => break TOO_LARGE,
+                Err(_) => break "cannot be understood",
+            };
+            let Some(alive) = self.multiplex.upgrade() else { return };
+            match (alive.recipient(&message), message) {
+                (Some(Recipient::Request(sender)), message) => {
+                    let _ = sender.send(message).await;
+                }
+                (Some(Recipient::Listeners(listeners)), ServerMessage::Notification(told)) => {
+                    for listener in listeners {
+                        let _ = listener.send(ServerMessage::Notification(told.clone())).await;
+                    }
+                }
+                (None, ServerMessage::Request(asked)) => self.refuse(&alive, &asked).await,
+                (Some(Recipient::Listeners(_)) | None, _) => {}
+            }
+        };
+        if let Some(alive) = self.multiplex.upgrade() {
+            alive.close(how);
+        }
+    }
+
+    /// A question that belongs to no single request is answered here: `ping` as it wants, others not.
+    async fn refuse(&self, multiplex: &Arc<Multiplex>, asked: &ServerRequest) {
+        let Some(server) = self.server.upgrade() else { return };
+        let content = if asked.method == "ping" {
+            mcp::Content::Result(Bytes::from_static(b"{}"))
+        } else {
+            compose::error_content(mcp::ErrorCode::InternalError, "the gateway cannot tell whom this is for")
+        };
+        let opened = match &self.session {
+            Some(session) => session.clone(),
+            None => Opened::over(multiplex.clone()),
+        };
+        let credential = server.credential.fetch();
+        let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
+        let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
+    }
+}
