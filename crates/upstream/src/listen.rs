@@ -58,7 +58,7 @@ impl Topics {
     }
 }
 
-/// Listens until the server ends it; `ready` is told once the server listens to us.
+/// Listens until the server ends it; `ready` is called once the server has taken the subscriptions.
 ///
 /// # Errors
 /// When there is no such stream, or it breaks.
@@ -178,7 +178,7 @@ async fn subscribe(
     let process = open::process(server, guest).await?;
     let post = Post::modern(request.write(id), &headers, &credential).through(process.as_ref());
     let mut ready = Some(ready);
-    let mut messages = Told::open(server, id, post, process.as_ref()).await?;
+    let mut messages = Subscription::open(server, id, post, process.as_ref()).await?;
     while let Some(message) = messages.next().await? {
         match message {
             ServerMessage::Notification(told) if told.method == "notifications/subscriptions/acknowledged" => {
@@ -201,12 +201,12 @@ async fn subscribe(
 }
 
 /// What a modern server tells a listener: on a stream of its own, or among the lines of its process.
-enum Told {
+enum Subscription {
     Stream(Box<Messages>),
     Lines(Inbox),
 }
 
-impl Told {
+impl Subscription {
     async fn open(server: &Arc<Server>, id: u64, post: Post<'_>, process: Option<&Opened>) -> Result<Self, Failure> {
         let open = async {
             match process.and_then(|process| process.multiplex.as_ref()) {

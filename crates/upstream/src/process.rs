@@ -76,7 +76,7 @@ impl ProcessSlot {
         let started = self.launch(server, caps, guest).await;
         if let Err(failure) = &started {
             self.backoffs.failed(&guest.key, Instant::now());
-            self.monitor.failed(server, &told(failure));
+            self.monitor.failed(server, &with_source(failure));
         }
         started
     }
@@ -85,7 +85,7 @@ impl ProcessSlot {
     async fn predecessor_gone(&self, guest: &SessionKey) {
         let leaving = lock(&self.leaving).remove(guest);
         if let Some(mut gone) = leaving {
-            let _ = tokio::time::timeout(LONGEST_PARTING, gone.wait_for(|gone| *gone)).await;
+            let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
         }
     }
 
@@ -158,10 +158,10 @@ impl ProcessSlot {
         let lines = Lines::of(streams.stdout, caps, stderr_log.clone());
         let multiplex = Multiplex::new(Destination::Process(pipe, calls));
         let (gone, leaving) = watch::channel(false);
-        let mut parting = lock(&self.leaving);
-        parting.retain(|_, gone| gone.has_changed().is_ok());
-        parting.insert(guest, leaving);
-        drop(parting);
+        let mut last = lock(&self.leaving);
+        last.retain(|_, gone| gone.has_changed().is_ok());
+        last.insert(guest, leaving);
+        drop(last);
         let supervisor = Supervisor {
             gone,
             backoffs: self.backoffs.clone(),
@@ -227,7 +227,7 @@ fn not_confined(failure: LaunchFailure) -> Failure {
     }
 }
 
-fn told(failure: &Failure) -> String {
+fn with_source(failure: &Failure) -> String {
     match std::error::Error::source(failure) {
         Some(source) => format!("{failure}: {source}"),
         None => failure.to_string(),
@@ -235,9 +235,9 @@ fn told(failure: &Failure) -> String {
 }
 
 fn sentences(faults: &[sandbox::PlanFault]) -> String {
-    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    told.join("; ")
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    faults.join("; ")
 }
 
 /// Longer than it takes to end a process by force.
-const LONGEST_PARTING: Duration = Duration::from_secs(5);
+const LONGEST_END: Duration = Duration::from_secs(5);

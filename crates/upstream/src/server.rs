@@ -192,7 +192,7 @@ impl Server {
         self.sessions.clear();
     }
 
-    /// Whether its sessions are shared: then nobody can tell whom a question of it is for.
+    /// Whether its sessions are shared: then nobody can tell whom a request of it is for.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.isolation == Isolation::Shared

@@ -64,7 +64,7 @@ pub enum Dispatched {
 pub(crate) enum CallAnswer {
     /// With this.
     Message(ServerMessage),
-    /// A task asks something: its state, in which the questions stand.
+    /// A task asks something: its state, which names the inputs it needs.
     TaskAsks(Scanned),
 }
 

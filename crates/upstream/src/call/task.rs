@@ -1,7 +1,7 @@
 //! Tasks across eras: the client knows of none, so the call that spent the permit waits for its task
 //! to end and brings back what the task ends with. It is still the one call: nothing here can be
 //! done without a prepared call, and nothing here needs another permit. Whatever ends the call early
-//! (time is up, the caller cancelled, the server talks nonsense) cancels the task.
+//! (time is up, the caller cancelled, the server sends what cannot be used) cancels the task.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -70,7 +70,7 @@ enum Stage {
     Ended,
 }
 
-/// How often a task is asked after between two of its questions.
+/// How often a task is polled between two of its requests for input.
 const MOST_POLLS: u32 = 10_000;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
@@ -151,7 +151,7 @@ impl RunningTask {
         }
     }
 
-    /// Asks after the task until it ends, or asks something.
+    /// Polls the task until it ends or asks for input.
     async fn poll(&mut self, observer: &dyn Observer) -> Result<CallAnswer, Failure> {
         if let Some(responses) = self.unsent.take() {
             self.ask("tasks/update", Some(("inputResponses", &responses)), observer)
@@ -167,9 +167,9 @@ impl RunningTask {
             self.pause = pause(state.poll_after.unwrap_or(self.pause), self.origin.server.caps.timeout);
             match (self.origin.era, state.status) {
                 (_, TaskStatus::Working) => {}
-                // Questions of a session's task come while its result is waited for.
+                // Requests of a session's task come while its result is waited for.
                 (Era::Legacy, _) => return self.fetch(observer).await,
-                (Era::Modern, TaskStatus::InputRequired) if self.has_news(&told)? => {
+                (Era::Modern, TaskStatus::InputRequired) if self.asks_anew(&told)? => {
                     return Ok(CallAnswer::TaskAsks(told));
                 }
                 (Era::Modern, TaskStatus::InputRequired) => {}
@@ -190,7 +190,7 @@ impl RunningTask {
     }
 
     /// Whether a task asks something that was not answered yet.
-    fn has_news(&self, told: &Scanned) -> Result<bool, Failure> {
+    fn asks_anew(&self, told: &Scanned) -> Result<bool, Failure> {
         let wanted = InputRequired::read(told.bytes()).map_err(|_| Nonsense::Incomplete)?;
         let mut keys = wanted.requests.iter().map(|request| &request.key);
         Ok(keys.any(|key| !self.answered.contains(key)))
@@ -269,7 +269,7 @@ fn pause(wanted: Duration, timeout: Duration) -> Duration {
     wanted.min(LONGEST_PAUSE).max(SHORTEST_PAUSE).max(timeout / MOST_POLLS)
 }
 
-/// What a modern task ended with, which stands in its state.
+/// What a modern task ended with: a part of its state.
 fn ending(told: &Scanned, status: TaskStatus, max_depth: usize) -> Result<CallAnswer, Failure> {
     let ended = members_of(told.bytes(), max_depth, ["result", "error"]);
     let [result, error] = ended.map_err(|_| Nonsense::Incomplete)?;

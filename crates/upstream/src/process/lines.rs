@@ -112,12 +112,12 @@ mod tests {
 
     async fn read(said: &'static [u8]) -> (Vec<String>, Option<Failure>) {
         let mut lines = Lines::of(said, CAPS, StderrLog::nowhere());
-        let mut heard = Vec::new();
+        let mut read_so_far = Vec::new();
         loop {
             match lines.next().await {
-                Ok(Some(message)) => heard.push(format!("{message:?}")),
-                Ok(None) => return (heard, None),
-                Err(failure) => return (heard, Some(failure)),
+                Ok(Some(message)) => read_so_far.push(format!("{message:?}")),
+                Ok(None) => return (read_so_far, None),
+                Err(failure) => return (read_so_far, Some(failure)),
             }
         }
     }
@@ -125,15 +125,15 @@ mod tests {
     #[tokio::test]
     async fn messages_are_read_and_everything_else_is_skipped() {
         let said = b"starting up...\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\n{broken\n[{\"jsonrpc\":\"2.0\",\"method\":\"a\"},{\"jsonrpc\":\"2.0\",\"method\":\"b\"}]\n{\"jsonrpc\":\"2.0\",\"method\":\"cut";
-        let (heard, failure) = read(said).await;
-        assert_eq!(heard.len(), 3, "{heard:?}");
+        let (read_so_far, failure) = read(said).await;
+        assert_eq!(read_so_far.len(), 3, "{read_so_far:?}");
         assert!(failure.is_none(), "what was cut off never came");
     }
 
     #[tokio::test]
     async fn a_line_past_the_cap_ends_the_reading() {
         let long: &'static [u8] = Vec::leak([b"{".as_slice(), &[b' '; 2000], b"}\n"].concat());
-        assert!(matches!(read(long).await, (heard, Some(Failure::TooLarge)) if heard.is_empty()));
+        assert!(matches!(read(long).await, (read_so_far, Some(Failure::TooLarge)) if read_so_far.is_empty()));
         let endless: &'static [u8] = Vec::leak(vec![b'x'; 100_000]);
         assert!(matches!(read(endless).await, (_, Some(Failure::TooLarge))));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vocabulary::{Clock, Digest, ReceiptId, Timestamp, lock};
 
-/// Longer than an attempt can take to be heard of.
+/// Longer than an attempt takes to be reported.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
 /// A call that a process is at work on.
@@ -19,7 +19,7 @@ pub struct OpenCall {
     pub session: Option<Digest>,
 }
 
-/// The calls that are open in one process, and those that were a moment ago: we may hear of an attempt after the call
+/// The calls that are open in one process, and those that were a moment ago: an attempt may be reported after the call
 /// that it was made for has ended.
 #[derive(Default)]
 pub(crate) struct OpenCalls(Mutex<Vec<Noted>>);

@@ -15,9 +15,9 @@ use crate::session::multiplex::Multiplex;
 
 /// How long a process has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
-/// How often it is looked whether a process stands idle.
+/// How often it is checked whether a process is idle.
 const ROUND: Duration = Duration::from_secs(30);
-/// How long a process may stand idle.
+/// How long a process may be idle.
 const IDLE_STOP: Duration = Duration::from_secs(15 * 60);
 
 /// See the module.

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::session::guest::Guest;
 use crate::session::open;
 
-/// A server that does not know the question may simply stay silent.
+/// A server that does not know `server/discover` may simply stay silent.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// What a server said to `server/discover`.

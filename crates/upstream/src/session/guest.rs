@@ -41,7 +41,7 @@ pub struct Owner {
 pub enum OwnStream {
     /// The client, when it likes to.
     Client,
-    /// The gateway: the client cannot, and a server may ask its questions there.
+    /// The gateway: the client cannot, and a server may send its requests there.
     Gateway,
 }
 

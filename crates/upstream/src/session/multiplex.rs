@@ -30,7 +30,7 @@ pub(crate) struct Multiplex {
 pub(crate) enum Destination {
     /// To this address.
     Endpoint(Uri),
-    /// To a process, which is told apart what it is at work on.
+    /// To a process, with the calls that it is at work on.
     Process(Pipe, Arc<OpenCalls>),
     /// Where those of the session go: the stream only says what comes beside.
     Session,
@@ -50,7 +50,7 @@ impl MessageSource for Messages {
 
 struct State {
     waiting: HashMap<u64, mpsc::Sender<ServerMessage>>,
-    /// Hear what belongs to no request.
+    /// Get what belongs to no request.
     listeners: Vec<mpsc::Sender<ServerMessage>>,
     /// How it ended.
     closed: Option<&'static str>,
@@ -63,7 +63,7 @@ const BACKLOG: usize = 64;
 /// A message was larger than may be.
 pub(super) const TOO_LARGE: &str = "sent a message that is too large";
 
-/// What a request hears; forgotten when dropped.
+/// What the server sends to one request; forgotten when dropped.
 pub(crate) struct Inbox {
     multiplex: Arc<Multiplex>,
     id: u64,
@@ -164,7 +164,7 @@ impl Multiplex {
         }
     }
 
-    /// Hears what belongs to no request.
+    /// Receives what belongs to no request.
     pub(crate) fn listen(&self) -> mpsc::Receiver<ServerMessage> {
         let (sender, messages) = mpsc::channel(BACKLOG);
         let mut state = lock(&self.state);
@@ -221,7 +221,7 @@ impl Drop for Multiplex {
     }
 }
 
-/// Who hears a message.
+/// Who gets a message.
 pub(super) enum Recipient {
     Request(mpsc::Sender<ServerMessage>),
     Listeners(Vec<mpsc::Sender<ServerMessage>>),

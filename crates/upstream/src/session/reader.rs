@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    /// A question that belongs to no single request is answered here: `ping` as it wants, others not.
+    /// A server's request that belongs to no single request of ours: `ping` is answered, others are refused.
     async fn refuse(&self, multiplex: &Arc<Multiplex>, asked: &ServerRequest) {
         let Some(server) = self.server.upgrade() else { return };
         let content = if asked.method == "ping" {
