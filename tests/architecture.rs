@@ -7,6 +7,7 @@ mod decisions;
 mod modules;
 mod named;
 mod pages;
+mod cycles;
 mod rooms;
 mod rows;
 pub mod sources;
