@@ -41,10 +41,10 @@ struct Line {
 }
 
 fn main() -> Result<ExitCode> {
-    // As in the gateway: this binary is its own launcher and keeper.
+    // As in the gateway: this binary is its own launcher and reaper.
     match std::env::args_os().nth(1) {
         Some(word) if word == ::sandbox::LAUNCHER_WORD => return Ok(::sandbox::launcher_main()),
-        Some(word) if word == ::sandbox::host::KEEPER_WORD => return Ok(::sandbox::host::keeper_main()),
+        Some(word) if word == ::sandbox::host::REAPER_WORD => return Ok(::sandbox::host::reaper_main()),
         Some(_) | None => {}
     }
     let line = Line::parse();

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use portreeve_sandbox::host::{KEEPER_WORD, keeper_main};
+use portreeve_sandbox::host::{REAPER_WORD, reaper_main};
 use portreeve_sandbox::{
     Ending, LAUNCHER_WORD, Launcher, Layer, Plan, PlanDraft, Sabotage, launcher_main, launcher_main_sabotaged,
 };
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [_, LAUNCHER_WORD] => launcher_main(),
-        [_, KEEPER_WORD, ..] => keeper_main(),
+        [_, REAPER_WORD, ..] => reaper_main(),
         [_, LAUNCHER_WORD, layer, errno] => {
             let layer = Layer::ALL.iter().find(|known| known.as_str() == *layer);
             match (layer, errno.parse()) {

@@ -1,9 +1,8 @@
 //! The door for trusted commands: installers and hooks that an operator wrote down run on the host itself, without
 //! walls, but with an environment built from nothing, a time limit and a bounded output. Nothing they start outlives
-//! them, whatever session or group it went to: a keeper stays beside each.
-//! ADR 0048 says why by a process of its own.
+//! them, whatever session or group it went to: a reaper stays beside each. ADR 0048 says why by a process of its own.
 
-mod keeper;
+mod reaper;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,12 +15,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 use vocabulary::Secret;
 
-use self::keeper::{Kept, Word};
+use self::reaper::{Reaped, Word};
 
-pub use self::keeper::keeper_main;
+pub use self::reaper::reaper_main;
 
-/// The first argument that makes the gateway's binary a keeper; `main` must look for it before anything else.
-pub const KEEPER_WORD: &str = "host-keep";
+/// The first argument that makes the gateway's binary a reaper; `main` must look for it before anything else.
+pub const REAPER_WORD: &str = "host-keep";
 
 /// A command of the operator's own.
 #[derive(Debug)]
@@ -79,7 +78,7 @@ pub enum HostFailure {
     },
     /// The process beside it could not do its work, or was killed.
     #[error("what `{program}` starts cannot be kept together, so it is not run")]
-    Keeper {
+    Reaper {
         /// The program.
         program: String,
         /// The kernel's answer.
@@ -106,32 +105,32 @@ pub async fn run(command: HostCommand) -> Result<Output, HostFailure> {
 /// # Errors
 /// When it did not come to an end by itself.
 pub async fn run_until(command: HostCommand, stop: impl Future<Output = ()>) -> Result<Output, HostFailure> {
-    run_kept_by(Path::new("/proc/self/exe"), command, stop).await
+    run_reaped_by(Path::new("/proc/self/exe"), command, stop).await
 }
 
-/// The same with another binary as the keeper; for tests, which are none.
+/// The same with another binary as the reaper; for tests, which are none.
 #[doc(hidden)]
-pub async fn run_kept_by(
-    keeper: &Path,
+pub async fn run_reaped_by(
+    reaper: &Path,
     command: HostCommand,
     stop: impl Future<Output = ()>,
 ) -> Result<Output, HostFailure> {
     let program = command.command.first().cloned().ok_or(HostFailure::Empty)?;
-    let failed = |source| HostFailure::Keeper {
+    let failed = |source| HostFailure::Reaper {
         program: program.clone(),
         source,
     };
-    let mut kept = Kept::start(keeper, &command).map_err(failed)?;
+    let mut reaped = Reaped::start(reaper, &command).map_err(failed)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let word = {
-        let (out, err) = kept.take_streams().map_err(failed)?;
+        let (out, err) = reaped.take_streams().map_err(failed)?;
         let drains = async {
             tokio::join!(
                 drain(out, &mut stdout, command.keep),
                 drain(err, &mut stderr, command.keep)
             );
         };
-        let word = kept.word();
+        let word = reaped.word();
         tokio::pin!(drains, word, stop);
         let time = tokio::time::sleep(command.timeout);
         tokio::pin!(time);
@@ -150,8 +149,8 @@ pub async fn run_kept_by(
         }
         word
     };
-    // The keeper kills what is left and ends.
-    kept.end().await;
+    // The reaper kills what is left and ends.
+    reaped.end().await;
     match word? {
         Word::Ended(code) => Ok(Output { code, stdout, stderr }),
         Word::NotStarted(errno) => Err(HostFailure::Start {

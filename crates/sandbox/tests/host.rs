@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use portreeve_sandbox::host::{HostCommand, HostFailure, Output, run_kept_by};
+use portreeve_sandbox::host::{HostCommand, HostFailure, Output, run_reaped_by};
 use vocabulary::Secret;
 
 fn command(words: &[&str]) -> HostCommand {
@@ -17,15 +17,15 @@ fn command(words: &[&str]) -> HostCommand {
     }
 }
 
-/// The example beside this test is the keeper; cargo builds both.
-fn keeper() -> PathBuf {
+/// The example beside this test is the reaper; cargo builds both.
+fn reaper() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     let directory = own.ancestors().nth(2).unwrap_or(&own);
     directory.join("examples/walled")
 }
 
 async fn run(command: HostCommand) -> Result<Output, HostFailure> {
-    run_kept_by(&keeper(), command, std::future::pending()).await
+    run_reaped_by(&reaper(), command, std::future::pending()).await
 }
 
 /// Whether the process lives whose number the command printed.
@@ -108,7 +108,7 @@ async fn a_command_nobody_wants_any_more_is_killed_with_all_it_started() {
     let script = format!("setsid sleep 1000 & echo $! > {place}; sleep 1000");
     let order = command(&["sh", "-c", &script]);
     let begun = Instant::now();
-    let failure = run_kept_by(&keeper(), order, tokio::time::sleep(Duration::from_millis(500))).await;
+    let failure = run_reaped_by(&reaper(), order, tokio::time::sleep(Duration::from_millis(500))).await;
     assert!(matches!(failure, Err(HostFailure::Stopped { .. })), "{failure:?}");
     assert!(begun.elapsed() < Duration::from_secs(4));
     let number = std::fs::read_to_string(&place).unwrap();
@@ -126,10 +126,10 @@ async fn a_command_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn without_a_keeper_nothing_is_run() {
+async fn without_a_reaper_nothing_is_run() {
     let place = format!("/tmp/host-unkept-{}", std::process::id());
     let order = command(&["touch", &place]);
-    let failure = run_kept_by("/bin/true".as_ref(), order, std::future::pending()).await;
-    assert!(matches!(failure, Err(HostFailure::Keeper { .. })), "{failure:?}");
+    let failure = run_reaped_by("/bin/true".as_ref(), order, std::future::pending()).await;
+    assert!(matches!(failure, Err(HostFailure::Reaper { .. })), "{failure:?}");
     assert!(!std::path::Path::new(&place).exists());
 }

@@ -21,13 +21,13 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
-use super::{HostCommand, KEEPER_WORD};
+use super::{HostCommand, REAPER_WORD};
 use crate::environment;
 use crate::launch::launcher::guardian::children;
 use crate::launch::spawn::{Process, watch_over};
 use crate::sys::{self, Range};
 
-/// What a keeper says of its command, once.
+/// What a reaper says of its command, once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
     /// It ended with this code, or by a signal.
@@ -36,25 +36,25 @@ pub(super) enum Word {
     NotStarted(i32),
 }
 
-/// A command and its keeper, seen from where it was ordered. Dropping it kills both.
-pub(super) struct Kept {
+/// A command and its reaper, seen from where it was ordered. Dropping it kills both.
+pub(super) struct Reaped {
     control: tokio::net::UnixStream,
     process: Process,
     streams: Option<(ChildStdout, ChildStderr)>,
 }
 
-impl Kept {
+impl Reaped {
     #[expect(
         clippy::disallowed_methods,
         reason = "the door for installers and hooks; `env` is cleared and the operator wrote the command"
     )]
-    pub(super) fn start(keeper: &Path, command: &HostCommand) -> io::Result<Self> {
+    pub(super) fn start(reaper: &Path, command: &HostCommand) -> io::Result<Self> {
         let mut variables = environment::of_host_command(&command.directory);
         let own = command.env.iter();
         variables.extend(own.map(|(name, value)| (name.clone(), value.expose().to_owned())));
         let (ours, theirs) = UnixStream::pair()?;
-        let mut child = Command::new(keeper)
-            .arg(KEEPER_WORD)
+        let mut child = Command::new(reaper)
+            .arg(REAPER_WORD)
             .args(&command.command)
             .env_clear()
             .envs(&variables)
@@ -82,14 +82,14 @@ impl Kept {
         ))
     }
 
-    /// What the keeper says, as soon as everything the command started is dead.
+    /// What the reaper says, as soon as everything the command started is dead.
     pub(super) async fn word(&mut self) -> io::Result<Word> {
         let mut text = String::new();
         (&mut self.control).take(64).read_to_string(&mut text).await?;
         Word::parse(&text).ok_or_else(|| io::Error::other("the process beside it was killed"))
     }
 
-    /// Tells the keeper to kill what is left, and waits until it has.
+    /// Tells the reaper to kill what is left, and waits until it has.
     pub(super) async fn end(self) {
         drop(self.control);
         let mut ended = self.process.ended();
@@ -120,11 +120,11 @@ impl Word {
     }
 }
 
-/// What `main` must do, before anything else, when its first argument is [`KEEPER_WORD`].
+/// What `main` must do, before anything else, when its first argument is [`REAPER_WORD`].
 ///
 /// Must be called with one thread only; `main` must end with the code at once.
 #[must_use]
-pub fn keeper_main() -> ExitCode {
+pub fn reaper_main() -> ExitCode {
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else {
         return ExitCode::FAILURE;
     };
@@ -138,7 +138,7 @@ pub fn keeper_main() -> ExitCode {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the command that `Kept::start` was given; environment and directory are this process's own"
+    reason = "the command that `Reaped::start` was given; environment and directory are this process's own"
 )]
 fn keep(control: &OwnedFd) -> io::Result<Word> {
     let own = u32::try_from(control.as_raw_fd()).map_err(io::Error::other)?;
