@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::harness::{
-    AgentName, Context, Contract, Given, Harness, HostEnvironment, Later, Pass, PassWish, Passes, Progress, RawOutput,
-    Recorder, Secrets, Setting, Step, Unavailable, run_agent,
+    AgentName, Context, Contract, Given, Harness, HostEnvironment, IssuedToken, Later, Progress, RawOutput, Recorder,
+    Secrets, Setting, Step, TokenIssuer, TokenRequest, Unavailable, run_agent,
 };
 use ::sandbox::{LAUNCHER_WORD, Launcher};
 use anyhow::{Context as _, Result, anyhow};
@@ -73,7 +73,7 @@ async fn attempts() -> Result<Vec<Figure>> {
         state: place.join("state"),
         launcher: launcher.clone(),
         recorder: Arc::new(Log(place.join("state"))),
-        passes: Arc::new(Nobody),
+        tokens: Arc::new(Nobody),
         progress: Arc::new(Nobody),
         environment: HostEnvironment::default(),
         program: None,
@@ -162,8 +162,8 @@ impl Recorder for Nobody {
     }
 }
 
-impl Passes for Nobody {
-    fn mint(&self, _: PassWish) -> Later<'_, Result<Pass, Unavailable>> {
+impl TokenIssuer for Nobody {
+    fn issue(&self, _: TokenRequest) -> Later<'_, Result<IssuedToken, Unavailable>> {
         Box::pin(async { Err(Unavailable::new("no token", "nobody makes them")) })
     }
 

@@ -1,4 +1,4 @@
-//! One attempt: a runtime behind its walls, the prompt on its standard input, and nothing of it left alive when this
+//! One attempt: a runtime in its confinement, the prompt on its standard input, and nothing of it left alive when this
 //! returns. What it wrote is not looked at here.
 
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub(crate) struct Ran {
     pub(crate) end: End,
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
-    pub(crate) walls: HarnessWalls,
+    pub(crate) confinement: HarnessWalls,
 }
 
 /// The beginning of a stream.
@@ -68,9 +68,9 @@ pub(crate) enum Extent {
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartFailure {
-    /// The walls could not be built.
+    /// The confinement could not be built.
     #[error("the sandbox could not be built")]
-    Walls(#[from] LaunchFailure),
+    Confinement(#[from] LaunchFailure),
     /// Its doors could not be attended.
     #[error("the sandbox's doors could not be attended")]
     Doors(#[source] std::io::Error),
@@ -86,7 +86,7 @@ pub(crate) async fn launch(
     stop: &mut watch::Receiver<Stop>,
 ) -> Result<Ran, StartFailure> {
     let mut starting = order.launcher.start(order.plan).await?;
-    let walls = walls(starting.report());
+    let confinement = confinement(starting.report());
     let mut doors = starting.take_doors();
     let gate = match (order.gateway, doors.as_mut().map(|doors| doors.gate.take())) {
         (Some(gateway), Some(Some(listener))) => Some(Gate::serve(listener, gateway).map_err(StartFailure::Doors)?),
@@ -94,7 +94,7 @@ pub(crate) async fn launch(
         (Some(_), _) => return Err(StartFailure::NoGate),
         (None, _) => None,
     };
-    let (witness, told) = log.attend(&walls.instance);
+    let (witness, told) = log.attend(&confinement.instance);
     let egress = doors
         .map(|doors| {
             Egress::serve(
@@ -137,7 +137,7 @@ pub(crate) async fn launch(
         end,
         stdout: collected(stdout).await,
         stderr: collected(stderr).await,
-        walls,
+        confinement,
     })
 }
 
@@ -197,7 +197,7 @@ async fn capture(mut stream: impl AsyncRead + Unpin, keep: usize) -> Captured {
     captured
 }
 
-fn walls(report: &Report) -> HarnessWalls {
+fn confinement(report: &Report) -> HarnessWalls {
     HarnessWalls {
         fs_policy: report.fs_policy.as_str().to_owned(),
         instance: report.instance.clone(),

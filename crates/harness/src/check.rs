@@ -63,9 +63,9 @@ pub fn check(harness: &Harness, request: Request, state: &Path, environment: &Ho
     if request.codeowners {
         owners(harness, &mut advice);
     }
-    let walls = fit(harness, state);
-    advice.faults.extend(walls.faults);
-    advice.warnings.extend(walls.warnings);
+    let sandbox = fit(harness, state);
+    advice.faults.extend(sandbox.faults);
+    advice.warnings.extend(sandbox.warnings);
     surroundings(harness, environment, &mut advice);
     advice
 }

@@ -1,4 +1,4 @@
-//! Whether the walls of a harness's agents can be built: what a run would refuse, asked beforehand and by the same judge.
+//! Whether the sandboxes of a harness's agents can be built: what a run would refuse, asked beforehand and by the same judge.
 //! What is wrong with the declaration is a fault; what this machine lacks is a warning.
 
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use sandbox::{FsPolicy, Plan, PlanFault};
 use vocabulary::Secret;
 
-use crate::arena::room_of;
 use crate::check::Advice;
 use crate::config::{Agent, Fault, Harness};
+use crate::run_directory::parent_of;
 use crate::runtime::declared;
 
-/// Looks at the walls of every agent; `state` is the state directory that runs would use.
+/// Looks at the sandbox of every agent; `state` is the state directory that runs would use.
 #[must_use]
 pub fn fit(harness: &Harness, state: &Path) -> Advice {
     let mut advice = Advice::default();
@@ -22,7 +22,7 @@ pub fn fit(harness: &Harness, state: &Path) -> Advice {
             fault.key = format!("agents.{}.sandbox", agent.name);
             fault
         };
-        advice.faults.extend(shows_arenas(agent, state).map(place));
+        advice.faults.extend(shows_other_runs(agent, state).map(place));
         for found in plan_faults(agent, harness, state) {
             let list = match found.is_of_host() {
                 true => &mut advice.warnings,
@@ -35,11 +35,11 @@ pub fn fit(harness: &Harness, state: &Path) -> Advice {
 }
 
 /// Directories of other runs must not be in an agent's sight.
-pub(crate) fn shows_arenas(agent: &Agent, state: &Path) -> Option<String> {
+pub(crate) fn shows_other_runs(agent: &Agent, state: &Path) -> Option<String> {
     if agent.walls.fs == FsPolicy::Unconfined {
         return None;
     }
-    let room = room_of(state);
+    let room = parent_of(state);
     let seen = agent.walls.read.iter().chain(&agent.walls.workspace);
     let shown = seen.into_iter().find(|path| room.starts_with(path))?;
     Some(format!(

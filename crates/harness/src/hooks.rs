@@ -10,13 +10,13 @@ use sandbox::host::{self, HostCommand, HostFailure};
 use tokio::sync::watch;
 use vocabulary::Secret;
 
-use crate::arena::RunDirectory;
 use crate::config::Agent;
 use crate::ports::{HostEnvironment, Stop};
 use crate::run::Released;
+use crate::run_directory::RunDirectory;
 
 /// What hooks are run with.
-pub(crate) struct Bench<'a> {
+pub(crate) struct HookEnvironment<'a> {
     pub(crate) root: &'a Path,
     pub(crate) run: &'a str,
     pub(crate) directory: &'a RunDirectory,
@@ -101,10 +101,14 @@ impl HookFailure {
 const SKIP: i32 = 78;
 
 /// Runs what comes before the runtime, in order.
-pub(crate) async fn before(bench: &Bench<'_>, agent: &Agent, inputs: &Path) -> Result<Prepared, HookFailure> {
+pub(crate) async fn before(
+    environment: &HookEnvironment<'_>,
+    agent: &Agent,
+    inputs: &Path,
+) -> Result<Prepared, HookFailure> {
     let own = [("HARNESS_INPUT_DIR", inputs.display().to_string())];
     for (index, command) in agent.hooks.pre.iter().enumerate() {
-        match bench.run((Kind::Pre, index + 1), agent, command, &own).await? {
+        match environment.run((Kind::Pre, index + 1), agent, command, &own).await? {
             Some(0) => {}
             Some(SKIP) => return Ok(Prepared::Skip),
             code => {
@@ -120,13 +124,17 @@ pub(crate) async fn before(bench: &Bench<'_>, agent: &Agent, inputs: &Path) -> R
 }
 
 /// Runs what comes after publishing, in order and once. Only a released output gets here.
-pub(crate) async fn after(bench: &Bench<'_>, agent: &Agent, released: &Released) -> Result<(), HookFailure> {
+pub(crate) async fn after(
+    environment: &HookEnvironment<'_>,
+    agent: &Agent,
+    released: &Released,
+) -> Result<(), HookFailure> {
     let own = [
         ("HARNESS_VALIDATED_FILE", released.path().display().to_string()),
         ("HARNESS_VALIDATED_SHA256", hex_of(&released.hash().to_string())),
     ];
     for (index, command) in agent.hooks.post.iter().enumerate() {
-        let code = bench.run((Kind::Post, index + 1), agent, command, &own).await?;
+        let code = environment.run((Kind::Post, index + 1), agent, command, &own).await?;
         if code != Some(0) {
             return Err(HookFailure::Code {
                 kind: Kind::Post,
@@ -142,7 +150,7 @@ fn hex_of(digest: &str) -> String {
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-impl Bench<'_> {
+impl HookEnvironment<'_> {
     async fn run(
         &self,
         (kind, number): (Kind, usize),

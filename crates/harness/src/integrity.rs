@@ -1,5 +1,5 @@
 //! Whether anything of the harness changed while a runtime ran. The sandbox keeps runtimes away from all of it; this is
-//! how a hole in it, or a runtime without walls, is found.
+//! how a hole in it, or an unconfined runtime, is found.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};

@@ -3,7 +3,6 @@
 //! publishing and recording; conditions, hooks and standard output take nothing less. No flag, key or variable goes
 //! around it.
 
-mod arena;
 mod attempt;
 mod check;
 mod codeowners;
@@ -22,11 +21,11 @@ mod regular;
 mod removal;
 mod report;
 mod run;
+mod run_directory;
 mod runtime;
-mod ticket;
+mod token_lease;
 mod usage;
 
-pub use arena::RunDirectory;
 pub use attempt::StartFailure;
 pub use check::{Advice, Dialect, Request, check};
 pub use config::{
@@ -40,7 +39,10 @@ pub use hooks::{HookFailure, Kind as HookKind};
 pub use intake::{OutputPlace, RawOutput, take_file};
 pub use lock::{LOCK_FILE, Lock, LockFault};
 pub use pipeline::{PipelineReport, run_pipeline};
-pub use ports::{HostEnvironment, Later, Pass, PassWish, Passes, Progress, Recorder, Step, Stop, Unavailable};
+pub use ports::{
+    HostEnvironment, IssuedToken, Later, Progress, Recorder, Step, Stop, TokenIssuer, TokenRequest, Unavailable,
+};
 pub use report::{AgentReport, AttemptNote, exit, refusal_code};
 pub use run::{Context, Given, InputFiles, Released, Run, RunError, Setting, run_agent};
+pub use run_directory::RunDirectory;
 pub use schema::Violation;

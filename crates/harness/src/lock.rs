@@ -1,4 +1,4 @@
-//! `harness.lock`: schema and prompt of an agent go together, with its command and its walls. Whoever changes one of them
+//! `harness.lock`: schema and prompt of an agent go together, with its command and its sandbox. Whoever changes one of them
 //! says so by writing the lock anew; a reviewer sees it.
 //! ADR 0040: nothing runs without it.
 

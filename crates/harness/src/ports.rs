@@ -40,9 +40,9 @@ pub trait Recorder: Send + Sync {
 }
 
 /// Makes tokens for runs and takes them back.
-pub trait Passes: Send + Sync {
+pub trait TokenIssuer: Send + Sync {
     /// Makes a token for one run of one agent.
-    fn mint(&self, wish: PassWish) -> Later<'_, Result<Pass, Unavailable>>;
+    fn issue(&self, request: TokenRequest) -> Later<'_, Result<IssuedToken, Unavailable>>;
 
     /// Takes a token back, from the next request on.
     fn revoke(&self, id: String) -> Later<'_, Result<(), Unavailable>>;
@@ -50,7 +50,7 @@ pub trait Passes: Send + Sync {
 
 /// What a token is to be good for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PassWish {
+pub struct TokenRequest {
     /// Whom it stands for.
     pub sub: String,
     /// The run it belongs to.
@@ -63,7 +63,7 @@ pub struct PassWish {
 
 /// A token, and where it is good.
 #[derive(Debug)]
-pub struct Pass {
+pub struct IssuedToken {
     /// Its name, by which it is revoked.
     pub id: String,
     /// The token.

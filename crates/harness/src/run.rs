@@ -18,13 +18,13 @@ use vocabulary::ReceiptId;
 
 pub use released::{Lookup, Released};
 
-use crate::arena::{self, RunDirectory};
 use crate::config::{Agent, AgentName, Harness, Pipeline};
 use crate::feedback::Marker;
 use crate::integrity::Watched;
-use crate::ports::{HostEnvironment, Passes, Progress, Recorder, Stop, Unavailable};
+use crate::ports::{HostEnvironment, Progress, Recorder, Stop, TokenIssuer, Unavailable};
 use crate::report::{AgentReport, code};
-use crate::ticket;
+use crate::run_directory::{self, RunDirectory};
+use crate::token_lease;
 
 /// What the app connects a run to.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct Setting {
     /// Writes records.
     pub recorder: Arc<dyn Recorder>,
     /// Makes tokens.
-    pub passes: Arc<dyn Passes>,
+    pub tokens: Arc<dyn TokenIssuer>,
     /// Tells people.
     pub progress: Arc<dyn Progress>,
     /// The harness's own environment.
@@ -154,8 +154,8 @@ impl Context {
         let directory = RunDirectory::make(&setting.state, &run).map_err(RunError::disk("making it"))?;
         let state = setting.state.clone();
         // What another run left behind is no reason to fail this one.
-        let _ = tokio::task::spawn_blocking(move || arena::sweep(&state)).await;
-        let back = ticket::take_back(&setting.state, setting.passes.as_ref());
+        let _ = tokio::task::spawn_blocking(move || run_directory::sweep(&state)).await;
+        let back = token_lease::take_back(&setting.state, setting.tokens.as_ref());
         let _ = tokio::time::timeout(PATIENCE, back).await;
         let marker = Marker::draw()
             .ok_or_else(|| Unavailable::new("no mark for feedback can be drawn", "the system has no randomness"))?;
@@ -218,7 +218,7 @@ impl Context {
     /// What keeps it from starting.
     pub fn preflight(&self, name: &AgentName) -> Result<(), RunError> {
         let agent = self.agent(name)?;
-        if let Some(told) = self.missing_walls(agent) {
+        if let Some(told) = self.missing_confinement(agent) {
             return Err(RunError::Sandbox(format!("agents.{name}: {told}")));
         }
         let (_, stop) = watch::channel(Stop::No);
@@ -227,7 +227,7 @@ impl Context {
     }
 
     /// What this host lacks for an agent's sandbox.
-    fn missing_walls(&self, agent: &Agent) -> Option<String> {
+    fn missing_confinement(&self, agent: &Agent) -> Option<String> {
         let strength = self.setting.launcher.strength();
         let (fs, net) = (agent.walls.fs, agent.walls.net);
         (!strength.tier.offers(fs, net)).then(|| {
@@ -286,7 +286,7 @@ impl Context {
             inputs: tail.inputs.clone(),
             duration_us: u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
             usage,
-            walls: tail.walls.clone(),
+            walls: tail.confinement.clone(),
         };
         Ok(self
             .setting
@@ -301,7 +301,7 @@ impl Context {
 struct Tail {
     output: Option<ledger::HarnessOutput>,
     inputs: Vec<ReceiptId>,
-    walls: Option<HarnessWalls>,
+    confinement: Option<HarnessWalls>,
 }
 
 /// Runs an agent to its end.
@@ -315,7 +315,7 @@ pub async fn run_agent(
     stop: watch::Receiver<Stop>,
 ) -> Result<Run, RunError> {
     let agent = context.agent(name)?;
-    if let Some(told) = context.missing_walls(agent) {
+    if let Some(told) = context.missing_confinement(agent) {
         let failed = (RunStatus::Failed, RunReason::Sandbox);
         return context.not_run(name, failed, Some(told)).await;
     }
@@ -323,7 +323,7 @@ pub async fn run_agent(
     let mut session = session::Session::open(context, agent, given, stop)?;
     let ended = session.go().await;
     // Whatever happened, the token is good for nothing from here on.
-    session.take_pass_back().await;
+    session.take_token_back().await;
     session.close(ended?).await
 }
 

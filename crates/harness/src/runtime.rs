@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft};
 use vocabulary::{Secret, Timestamp};
 
-use crate::arena::Arena;
 use crate::config::{Agent, Harness, Reference, Source, read_document};
-use crate::fit::shows_arenas;
-use crate::ports::{HostEnvironment, Pass};
+use crate::fit::shows_other_runs;
+use crate::ports::{HostEnvironment, IssuedToken};
+use crate::run_directory::{AGENT_DIRECTORIES, AgentDirectory};
 
 /// What every attempt of a run has in common.
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub(crate) struct Stage<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) run: &'a str,
     pub(crate) state: &'a Path,
-    pub(crate) arena: &'a Arena,
+    pub(crate) agent_directory: &'a AgentDirectory,
     pub(crate) workspace: PathBuf,
     pub(crate) inputs: PathBuf,
     pub(crate) schema: PathBuf,
     /// The binary that a runtime checks itself with.
     pub(crate) program: Option<PathBuf>,
     pub(crate) secrets: BTreeMap<String, Secret>,
-    pub(crate) pass: Option<&'a Pass>,
+    pub(crate) token: Option<&'a IssuedToken>,
     pub(crate) ca: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl Stage<'_> {
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut plan = Plan::check(self.draft(turn)).map_err(told)?;
         let mut places = vec![
-            (self.arena.given(), PlaceAccess::Read),
+            (self.agent_directory.given(), PlaceAccess::Read),
             (self.inputs.clone(), PlaceAccess::Read),
             (turn.output.clone(), PlaceAccess::Write),
         ];
@@ -82,12 +82,12 @@ impl Stage<'_> {
             number: 1,
             most: 1,
             deadline: Timestamp::from_micros(0),
-            output: self.arena.given(),
+            output: self.agent_directory.given(),
             feedback: None,
         };
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let plan = Plan::check(self.draft(&turn)).map_err(told)?;
-        match shows_arenas(self.agent, self.state) {
+        match shows_other_runs(self.agent, self.state) {
             Some(fault) => Err(vec![fault]),
             None => Ok(plan.owner()),
         }
@@ -106,7 +106,7 @@ impl Stage<'_> {
             *word = word.replace("{schema_path}", &schema).replace("{output_file}", &target);
         }
         if let Some(program) = &self.program {
-            draft.read.extend([program.clone(), self.arena.bin()]);
+            draft.read.extend([program.clone(), self.agent_directory.bin()]);
         }
         draft.env = self.environment(turn, target);
         draft
@@ -131,10 +131,10 @@ impl Stage<'_> {
                 .map(|path| ("HARNESS_FEEDBACK_FILE", shown(path))),
         );
         let mut variables = self.secrets.clone();
-        if let Some(pass) = self.pass {
-            own.push(("PORTREEVE_URL", self.way_to_gateway(pass)));
+        if let Some(token) = self.token {
+            own.push(("PORTREEVE_URL", self.way_to_gateway(token)));
             own.extend(self.ca.as_deref().map(|path| ("PORTREEVE_CA", shown(path))));
-            variables.insert("PORTREEVE_TOKEN".to_owned(), pass.token.clone());
+            variables.insert("PORTREEVE_TOKEN".to_owned(), token.token.clone());
         }
         variables.extend(
             own.into_iter()
@@ -144,33 +144,33 @@ impl Stage<'_> {
     }
 
     /// Inside, the gateway is behind the gate; without a network of its own, where it really is.
-    fn way_to_gateway(&self, pass: &Pass) -> String {
+    fn way_to_gateway(&self, token: &IssuedToken) -> String {
         let port = match self.agent.walls.net {
-            NetPolicy::Unconfined => pass.address.port(),
+            NetPolicy::Unconfined => token.address.port(),
             NetPolicy::Allowlist | NetPolicy::BlockAll => GATE_PORT,
         };
-        format!("{}://{}:{port}{}", pass.scheme, pass.host, pass.path)
+        format!("{}://{}:{port}{}", token.scheme, token.host, token.path)
     }
 }
 
 /// What the declaration alone says of an agent's sandbox.
 pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanDraft {
-    let walls = &agent.walls;
-    let mut read = walls.read.clone();
+    let declared = &agent.walls;
+    let mut read = declared.read.clone();
     read.extend(own_program(agent, &workspace));
     PlanDraft {
         command: agent.command.clone(),
-        fs: walls.fs,
-        net: walls.net,
+        fs: declared.fs,
+        net: declared.net,
         workspace,
         read,
         env: BTreeMap::new(),
-        allow: walls.allow.clone(),
-        private: walls.private.clone(),
+        allow: declared.allow.clone(),
+        private: declared.private.clone(),
         limits: agent.limits.machine,
         uid: None,
         state_dir: Some(state.to_owned()),
-        state_rooms: vec![state.join("harness").join("arenas")],
+        state_rooms: vec![state.join(AGENT_DIRECTORIES)],
     }
 }
 

@@ -3,11 +3,11 @@
 
 mod inputs;
 mod inspect;
-mod passes;
 mod progress;
 mod records;
 mod setting;
 mod signals;
+mod tokens;
 mod words;
 
 use std::path::{Path, PathBuf};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, ReceiptId, canonical};
 
-use crate::arena::RunDirectory;
 use crate::config::{AgentName, Condition};
 use crate::contract::Validated;
+use crate::run_directory::RunDirectory;
 
 /// Proof that an output may be seen. Nothing outside this crate makes one:
 ///

@@ -12,35 +12,35 @@ use vocabulary::{Digest, ReceiptId, Secret};
 use super::released::Published;
 use super::turn::Turned;
 use super::{Context, Given, Released, Run, RunError, Tail, exit_of};
-use crate::arena::{Arena, put_input, seal_inputs};
 use crate::config::{Agent, Source};
 use crate::contract::{Refusal, Validated};
 use crate::feedback::{Feedback, FeedbackLimits};
-use crate::hooks::{self, Bench, Prepared};
-use crate::ports::{Pass, PassWish, Step, Stop};
+use crate::hooks::{self, HookEnvironment, Prepared};
+use crate::ports::{IssuedToken, Step, Stop, TokenRequest};
 use crate::report::{AgentReport, AttemptNote, exit};
+use crate::run_directory::{AgentDirectory, put_input, seal_inputs};
 use crate::runtime::{Stage, resolve};
-use crate::ticket::Ticket;
+use crate::token_lease::TokenLease;
 
 /// One agent's run while it goes on.
 pub(super) struct Session<'a> {
     pub(super) context: &'a Context,
     pub(super) agent: &'a Agent,
     pub(super) stop: watch::Receiver<Stop>,
-    pub(super) arena: Arena,
+    pub(super) agent_directory: AgentDirectory,
     workspace: PathBuf,
     inputs: PathBuf,
     schema: PathBuf,
     ca: Option<PathBuf>,
     secrets: BTreeMap<String, Secret>,
-    pub(super) pass: Option<Pass>,
-    ticket: Option<Ticket>,
+    pub(super) token: Option<IssuedToken>,
+    lease: Option<TokenLease>,
     began: Instant,
     pub(super) deadline: Instant,
     /// The runtime's uid and gid, if they are not ours.
     pub(super) owner: Option<(u32, u32)>,
     pub(super) notes: Vec<AttemptNote>,
-    pub(super) walls: Option<HarnessWalls>,
+    pub(super) confinement: Option<HarnessWalls>,
     receipts: Vec<ReceiptId>,
     last: Option<Refusal>,
     told: Option<String>,
@@ -64,20 +64,22 @@ impl<'a> Session<'a> {
         let began = Instant::now();
         let secrets = resolve(agent, &context.setting.environment).map_err(RunError::Config)?;
         let disk = RunError::disk;
-        let arena =
-            Arena::make(&context.setting.state, &context.run, agent.name.as_str()).map_err(disk("making room"))?;
-        let inputs = arena.inputs().map_err(disk("making room for inputs"))?;
+        let agent_directory = AgentDirectory::make(&context.setting.state, &context.run, agent.name.as_str())
+            .map_err(disk("making room"))?;
+        let inputs = agent_directory.inputs().map_err(disk("making room for inputs"))?;
         fill(&inputs, &given, &context.run).map_err(disk("writing inputs"))?;
         let workspace = match &agent.walls.workspace {
             Some(path) => path.clone(),
-            None => arena.workspace().map_err(disk("making a workspace"))?,
+            None => agent_directory.workspace().map_err(disk("making a workspace"))?,
         };
         let name = agent.output.schema.path.file_name().unwrap_or_default();
-        let schema = arena
+        let schema = agent_directory
             .give(&name.to_string_lossy(), &agent.output.schema.bytes)
             .map_err(disk("writing the schema's copy"))?;
         if let Some(program) = &context.setting.program {
-            arena.show_program(program).map_err(disk("naming the self-check"))?;
+            agent_directory
+                .show_program(program)
+                .map_err(disk("naming the self-check"))?;
         }
         let deadline = began + agent.limits.total;
         let deadline = context.budget.deadline.map_or(deadline, |budget| budget.min(deadline));
@@ -86,19 +88,19 @@ impl<'a> Session<'a> {
             context,
             agent,
             stop,
-            arena,
+            agent_directory,
             workspace,
             inputs,
             schema,
             ca: None,
             secrets,
-            pass: None,
-            ticket: None,
+            token: None,
+            lease: None,
             began,
             deadline,
             owner: None,
             notes: Vec::new(),
-            walls: None,
+            confinement: None,
             last: None,
             told: None,
         })
@@ -114,13 +116,13 @@ impl<'a> Session<'a> {
         }
         let owner = self.stage().owner().map_err(RunError::Config)?;
         self.owner = owner;
-        self.arena
+        self.agent_directory
             .open_to(owner)
             .map_err(RunError::disk("opening it to the runtime"))?;
-        if !agent.servers.is_empty() && !self.ask_for_pass().await? {
+        if !agent.servers.is_empty() && !self.ask_for_token().await? {
             return Ok(Ended::Failed(RunReason::Gateway));
         }
-        match hooks::before(&self.bench(), agent, &self.inputs).await {
+        match hooks::before(&self.hook_environment(), agent, &self.inputs).await {
             Ok(Prepared::Ready) => {}
             Ok(Prepared::Skip) => return Ok(Ended::Skipped),
             Err(failure) => {
@@ -136,15 +138,15 @@ impl<'a> Session<'a> {
         self.attempts().await
     }
 
-    async fn ask_for_pass(&mut self) -> Result<bool, RunError> {
-        let wish = PassWish {
+    async fn ask_for_token(&mut self) -> Result<bool, RunError> {
+        let request = TokenRequest {
             sub: self.agent.name.to_string(),
             run: self.context.run.clone(),
             servers: self.agent.servers.clone(),
             lasts: self.agent.limits.total,
         };
-        let pass = match self.context.setting.passes.mint(wish).await {
-            Ok(pass) => pass,
+        let token = match self.context.setting.tokens.issue(request).await {
+            Ok(token) => token,
             Err(error) => {
                 let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
                 let causes: Vec<String> = causes.map(ToString::to_string).collect();
@@ -153,13 +155,13 @@ impl<'a> Session<'a> {
             }
         };
         // First of all, so that whatever fails from here on the token is taken back.
-        let pass = self.pass.insert(pass);
+        let token = self.token.insert(token);
         let name = format!("{}-{}", self.context.run, self.agent.name);
-        let ticket = Ticket::write(&self.context.setting.state, &name, (&pass.id, self.agent.limits.total));
-        self.ticket = Some(ticket.map_err(RunError::disk("writing down that a token is in use"))?);
-        if let Some(path) = &pass.ca {
+        let lease = TokenLease::write(&self.context.setting.state, &name, (&token.id, self.agent.limits.total));
+        self.lease = Some(lease.map_err(RunError::disk("writing down that a token is in use"))?);
+        if let Some(path) = &token.ca {
             let bytes = std::fs::read(path).map_err(RunError::disk("reading the gateway's CA"))?;
-            let copy = self.arena.give("gateway-ca.pem", &bytes);
+            let copy = self.agent_directory.give("gateway-ca.pem", &bytes);
             self.ca = Some(copy.map_err(RunError::disk("writing the CA's copy"))?);
         }
         Ok(true)
@@ -231,7 +233,7 @@ impl<'a> Session<'a> {
         let target = match &self.agent.output.from {
             Source::Stdout => "standard output".to_owned(),
             Source::File(name) => {
-                let path = self.arena.output_path(next).join(name).display().to_string();
+                let path = self.agent_directory.output_path(next).join(name).display().to_string();
                 // A path that would have to be changed to be told is better named.
                 match path.is_ascii() && path.len() <= 150 {
                     true => path,
@@ -258,19 +260,19 @@ impl<'a> Session<'a> {
             agent: self.agent,
             run: &self.context.run,
             state: &self.context.setting.state,
-            arena: &self.arena,
+            agent_directory: &self.agent_directory,
             workspace: self.workspace.clone(),
             inputs: self.inputs.clone(),
             schema: self.schema.clone(),
             program: self.context.setting.program.clone(),
             secrets: self.secrets.clone(),
-            pass: self.pass.as_ref(),
+            token: self.token.as_ref(),
             ca: self.ca.clone(),
         }
     }
 
-    fn bench(&self) -> Bench<'_> {
-        Bench {
+    fn hook_environment(&self) -> HookEnvironment<'_> {
+        HookEnvironment {
             root: &self.context.harness.root,
             run: &self.context.run,
             directory: &self.context.directory,
@@ -281,10 +283,10 @@ impl<'a> Session<'a> {
     }
 
     /// Revokes the token. One that cannot be revoked is left to the next run, and ends by itself with this one's time.
-    pub(super) async fn take_pass_back(&mut self) {
-        let Some(pass) = self.pass.take() else { return };
-        match (self.context.setting.passes.revoke(pass.id).await, self.ticket.take()) {
-            (Ok(()), ticket) => ticket.into_iter().for_each(Ticket::tear),
+    pub(super) async fn take_token_back(&mut self) {
+        let Some(token) = self.token.take() else { return };
+        match (self.context.setting.tokens.revoke(token.id).await, self.lease.take()) {
+            (Ok(()), lease) => lease.into_iter().for_each(TokenLease::end),
             (Err(error), _) => {
                 let told = format!("the run's token could not be revoked: {error}");
                 self.told.get_or_insert(told);
@@ -315,7 +317,7 @@ impl<'a> Session<'a> {
             .watched
             .add(published.path().to_owned(), published.validated().hash());
         let released = published.release(report.receipt_id);
-        let applied = hooks::after(&self.bench(), self.agent, &released).await;
+        let applied = hooks::after(&self.hook_environment(), self.agent, &released).await;
         let released = match applied {
             Ok(()) => Some(released),
             Err(failure) => {
@@ -369,7 +371,7 @@ impl<'a> Session<'a> {
         let tail = Tail {
             output,
             inputs: self.receipts.clone(),
-            walls: self.walls.clone(),
+            confinement: self.confinement.clone(),
         };
         self.context.record_result(self.agent, report, &tail).await
     }

@@ -44,7 +44,7 @@ struct Facts {
     refusal: Option<Refusal>,
     findings: Findings,
     usage: Option<HarnessUsage>,
-    walls: Option<HarnessWalls>,
+    confinement: Option<HarnessWalls>,
 }
 
 impl Facts {
@@ -56,7 +56,7 @@ impl Facts {
             refusal: None,
             findings: Findings::new(),
             usage: None,
-            walls: None,
+            confinement: None,
         }
     }
 }
@@ -90,7 +90,7 @@ impl Session<'_> {
         if ran.end == End::Stopped {
             return Ok(Turned::Stopped);
         }
-        self.walls = Some(ran.walls.clone());
+        self.confinement = Some(ran.confinement.clone());
         self.keep_words(number, &ran);
         let (judged, facts) = self.judge(&ran, &place);
         let output = facts.output.map(|output| output.hash);
@@ -119,12 +119,15 @@ impl Session<'_> {
     ) -> Result<(Turn, OutputPlace), RunError> {
         let disk = RunError::disk;
         let output = self
-            .arena
+            .agent_directory
             .output(number, self.owner.map(|(uid, _)| uid))
             .map_err(disk("making room for the output"))?;
         let place = OutputPlace::hold(&output).map_err(disk("taking hold of the output's place"))?;
         let feedback = feedback
-            .map(|feedback| self.arena.give(&format!("feedback-{number}.json"), feedback.file()))
+            .map(|feedback| {
+                self.agent_directory
+                    .give(&format!("feedback-{number}.json"), feedback.file())
+            })
             .transpose()
             .map_err(disk("writing feedback"))?;
         let left = self.attempt_ends().saturating_duration_since(Instant::now());
@@ -161,7 +164,7 @@ impl Session<'_> {
             prompt,
             deadline: self.attempt_ends(),
             keep,
-            gateway: self.pass.as_ref().map(|pass| pass.address),
+            gateway: self.token.as_ref().map(|token| token.address),
         };
         let ran = launch(order, &log, &mut self.stop).await;
         ran.map_err(|failure| {
@@ -187,7 +190,7 @@ impl Session<'_> {
                 hash: raw.hash(),
             }),
             usage: usage::read(place),
-            walls: Some(ran.walls.clone()),
+            confinement: Some(ran.confinement.clone()),
             ..Facts::nothing(AttemptClass::Ok)
         };
         let verdict = match ran.end {
@@ -264,7 +267,7 @@ impl Session<'_> {
                 .map(|(category, count)| ((*category).to_owned(), *count))
                 .collect(),
             usage: facts.usage,
-            walls: facts.walls,
+            walls: facts.confinement,
         };
         let recorder = &self.context.setting.recorder;
         recorder.record(Event::HarnessAttempt(Box::new(record))).await?;

@@ -91,11 +91,11 @@ pub(super) fn lock(directory: &Path, config: Option<&Path>) -> anyhow::Result<u8
             return Ok(exit::CONFIG);
         }
     };
-    let walls = fit(&harness, &state);
-    for fault in &walls.faults {
+    let sandbox = fit(&harness, &state);
+    for fault in &sandbox.faults {
         output::note(&format!("fault: {fault}"));
     }
-    if !walls.faults.is_empty() {
+    if !sandbox.faults.is_empty() {
         return Ok(exit::CONFIG);
     }
     Lock::of(&harness).write(&harness.root)?;

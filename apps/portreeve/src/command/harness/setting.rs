@@ -8,9 +8,9 @@ use harness::{HostEnvironment, Setting};
 use sandbox::Launcher;
 use vocabulary::Secret;
 
-use super::passes::Tokens;
 use super::progress::Show;
 use super::records::Records;
+use super::tokens::Tokens;
 use crate::config::{Config, RawConfig, variable, variables};
 
 /// Opens the setting of a run.
@@ -21,7 +21,7 @@ pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>
         state: config.state.dir.canonicalize()?,
         launcher: Arc::new(Launcher::probe().await),
         recorder: Arc::new(Records::of(config.clone())),
-        passes: Arc::new(Tokens::of(config)),
+        tokens: Arc::new(Tokens::of(config)),
         progress: show,
         environment: environment(),
         program: own_program(),

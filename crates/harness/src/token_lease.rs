@@ -1,4 +1,4 @@
-//! What stands for a token while a run uses it. A run that is cut off leaves its ticket, and the next run takes the token
+//! What stands for a token while a run uses it. A run that is cut off leaves its lease, and the next run takes the token
 //! back; one whose time is over has ended by itself.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -10,22 +10,22 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use vocabulary::{Clock, Timestamp};
 
-use crate::ports::Passes;
+use crate::ports::TokenIssuer;
 use crate::regular::{self, Links};
 
 /// A token that is in use, told by its name alone. Held by a lock for as long as its run goes on.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct TokenLease {
     path: PathBuf,
     _held: File,
 }
 
-impl Ticket {
+impl TokenLease {
     /// Writes down that the token `id` is in use by a run, for `lasts`.
     pub(crate) fn write(state: &Path, name: &str, (id, lasts): (&str, Duration)) -> io::Result<Self> {
-        let room = room_of(state);
-        DirBuilder::new().recursive(true).mode(0o700).create(&room)?;
-        let path = room.join(name);
+        let folder = folder_of(state);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let path = folder.join(name);
         let mut held = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -39,26 +39,26 @@ impl Ticket {
     }
 
     /// The token is good for nothing any more.
-    pub(crate) fn tear(self) {
+    pub(crate) fn end(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Takes back the tokens of runs that were cut off. One that cannot be taken back now is tried again by the next run.
-pub(crate) async fn take_back(state: &Path, passes: &dyn Passes) {
-    let entries = fs::read_dir(room_of(state)).into_iter().flatten().flatten();
+pub(crate) async fn take_back(state: &Path, issuer: &dyn TokenIssuer) {
+    let entries = fs::read_dir(folder_of(state)).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()).take(MOST) {
         let Some((_held, until, id)) = left(&path) else {
             continue;
         };
         let over = Clock::system().now() >= until;
-        if over || passes.revoke(id).await.is_ok() {
+        if over || issuer.revoke(id).await.is_ok() {
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// A ticket that nobody holds.
+/// A lease that nobody holds.
 fn left(path: &Path) -> Option<(File, Timestamp, String)> {
     let held = regular::open(path, Links::Refuse).ok()?;
     flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -72,7 +72,7 @@ fn left(path: &Path) -> Option<(File, Timestamp, String)> {
     Some((held, Timestamp::from_micros(until), id.to_owned()))
 }
 
-fn room_of(state: &Path) -> PathBuf {
+fn folder_of(state: &Path) -> PathBuf {
     state.join("harness").join("tokens")
 }
 

@@ -1,4 +1,4 @@
-//! The directories of a run. What a runtime can see lies in the arena, made anew and taken away afterwards; what it must
+//! The directories of a run. What a runtime can see lies in the directory of its agent, made anew and taken away afterwards; what it must
 //! never see, such as validated files and quarantined ones, lies in the run's own directory.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -89,33 +89,33 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<fs::File> {
 
 /// What one agent's runtime is given and where it leaves its output. Held by a lock for as long as somebody is at work in it.
 #[derive(Debug)]
-pub struct Arena {
+pub struct AgentDirectory {
     base: PathBuf,
     held: OwnedFd,
 }
 
-/// Where arenas are made: started as root, where another uid can pass; else in a room of the state directory.
-pub(crate) fn room_of(state: &Path) -> PathBuf {
+/// Where the directories of agents are made: started as root, where another uid can pass; else below the state directory.
+pub(crate) fn parent_of(state: &Path) -> PathBuf {
     match rustix::process::geteuid().is_root() {
         true => {
             let place = std::env::temp_dir();
             place.canonicalize().unwrap_or(place)
         }
-        false => state.join("harness").join("arenas"),
+        false => state.join(AGENT_DIRECTORIES),
     }
 }
 
-impl Arena {
-    /// Makes the arena of one agent, closed to everybody else.
+impl AgentDirectory {
+    /// Makes the directory of one agent, closed to everybody else.
     pub(crate) fn make(state: &Path, name: &str, agent: &str) -> io::Result<Self> {
-        let room = room_of(state);
-        DirBuilder::new().recursive(true).mode(0o700).create(&room)?;
-        let base = room.canonicalize()?.join(format!("{PREFIX}{name}-{agent}"));
+        let parent = parent_of(state);
+        DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
+        let base = parent.canonicalize()?.join(format!("{PREFIX}{name}-{agent}"));
         let held = claim(&base)?;
-        let arena = Self { base, held };
-        arena.folder("given", 0o755)?;
-        arena.folder("bin", 0o755)?;
-        Ok(arena)
+        let made = Self { base, held };
+        made.folder("given", 0o755)?;
+        made.folder("bin", 0o755)?;
+        Ok(made)
     }
 
     fn folder(&self, name: &str, mode: u32) -> io::Result<PathBuf> {
@@ -126,7 +126,7 @@ impl Arena {
         Ok(path)
     }
 
-    /// Lets the runtime in, and nobody else: it may pass through the arena and look into what it is given. Without an
+    /// Lets the runtime in, and nobody else: it may pass through it and look into what it is given. Without an
     /// owner of its own it is who made all this.
     pub(crate) fn open_to(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
         let Some((_, gid)) = owner else {
@@ -189,7 +189,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for AgentDirectory {
     fn drop(&mut self) {
         // Whatever a runtime left behind goes with it; what resists is not worth failing for.
         let _ = removal::remove_held(&self.held, &self.base);
@@ -221,9 +221,9 @@ fn lock(directory: &OwnedFd) -> rustix::io::Result<()> {
     flock(directory, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Takes arenas away whose harness was killed: ours, and held by nobody.
+/// Takes directories of agents away whose harness was killed: ours, and held by nobody.
 pub(crate) fn sweep(state: &Path) {
-    let Ok(entries) = fs::read_dir(room_of(state)) else {
+    let Ok(entries) = fs::read_dir(parent_of(state)) else {
         return;
     };
     let own = rustix::process::geteuid().as_raw();
@@ -239,6 +239,9 @@ pub(crate) fn sweep(state: &Path) {
     }
 }
 
+/// Below the state directory. The name is older than the words of this code; what an earlier version left there is still
+/// swept.
+pub(crate) const AGENT_DIRECTORIES: &str = "harness/arenas";
 const PREFIX: &str = "portreeve-";
 /// As runs are named.
 const SWEPT: &str = "portreeve-run_";
@@ -251,7 +254,7 @@ fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
 }
 
 /// Lets a runtime look into a directory, and nobody else. Where it has a group of its own the directory stays ours, so that
-/// without walls it cannot be changed either.
+/// without confinement it cannot be changed either.
 fn show_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let mode = match owner {
         Some((uid, gid)) if uid == gid => {

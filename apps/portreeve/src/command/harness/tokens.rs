@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use harness::{Later, Pass, PassWish, Passes, Unavailable};
+use harness::{IssuedToken, Later, TokenIssuer, TokenRequest, Unavailable};
 use serde_json::json;
 use vocabulary::{Secret, ServerId};
 
@@ -19,18 +19,18 @@ impl Tokens {
         Self(config)
     }
 
-    async fn ask(&self, wish: PassWish) -> anyhow::Result<Pass> {
+    async fn ask(&self, request: TokenRequest) -> anyhow::Result<IssuedToken> {
         let config = &self.0;
         let access = Access::open(config).await?;
         let made = match access.is_running() {
             true => {
-                let servers: Vec<&str> = wish.servers.iter().map(ServerId::as_str).collect();
+                let servers: Vec<&str> = request.servers.iter().map(ServerId::as_str).collect();
                 let body = json!({
-                    "sub": wish.sub,
+                    "sub": request.sub,
                     "actor": "agent",
                     "servers": servers,
-                    "ttl_seconds": wish.lasts.as_secs().max(1),
-                    "run": wish.run,
+                    "ttl_seconds": request.lasts.as_secs().max(1),
+                    "run": request.run,
                 });
                 access.post("/tokens", &body).await
             }
@@ -48,7 +48,7 @@ impl Tokens {
             .context("the gateway's address has no scheme")?;
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         let text = |name: &str| made.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
-        Ok(Pass {
+        Ok(IssuedToken {
             id: text("id").context("the gateway gave the token no name")?,
             token: Secret::new(text("token").context("the gateway gave no token")?),
             address: reach.address,
@@ -67,11 +67,11 @@ impl Tokens {
     }
 }
 
-impl Passes for Tokens {
-    fn mint(&self, wish: PassWish) -> Later<'_, Result<Pass, Unavailable>> {
+impl TokenIssuer for Tokens {
+    fn issue(&self, request: TokenRequest) -> Later<'_, Result<IssuedToken, Unavailable>> {
         Box::pin(async move {
-            let pass = self.ask(wish).await;
-            pass.map_err(|error| Unavailable::new("the agent's tools cannot be reached", error))
+            let token = self.ask(request).await;
+            token.map_err(|error| Unavailable::new("the agent's tools cannot be reached", error))
         })
     }
 
