@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::advice::Advice;
 use crate::codeowners::{self, Ownership};
 use crate::config::{Fault, Harness, Source};
 use crate::dialect;
@@ -27,15 +28,6 @@ pub struct Request {
 pub enum Dialect {
     /// OpenAI's structured outputs, as Codex passes them on.
     OpenAiStrict,
-}
-
-/// What was found.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Advice {
-    /// What is wrong.
-    pub faults: Vec<Fault>,
-    /// What deserves a second look.
-    pub warnings: Vec<Fault>,
 }
 
 /// Looks at a harness that could be loaded; `state` is the state directory that runs would use.

@@ -3,13 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::{FsPolicy, Plan, PlanFault};
+use sandbox::{Plan, PlanFault};
 use vocabulary::Secret;
 
-use crate::check::Advice;
+use crate::advice::Advice;
 use crate::config::{Agent, Fault, Harness};
-use crate::run_directory::parent_of;
-use crate::runtime::declared;
+use crate::runtime::{declared, shows_other_runs};
 
 /// Looks at the sandbox of every agent; `state` is the state directory that runs would use.
 #[must_use]
@@ -32,20 +31,6 @@ pub fn fit(harness: &Harness, state: &Path) -> Advice {
         }
     }
     advice
-}
-
-/// Directories of other runs must not be in an agent's sight.
-pub(crate) fn shows_other_runs(agent: &Agent, state: &Path) -> Option<String> {
-    if agent.walls.fs == FsPolicy::Unconfined {
-        return None;
-    }
-    let room = parent_of(state);
-    let seen = agent.walls.read.iter().chain(&agent.walls.workspace);
-    let shown = seen.into_iter().find(|path| room.starts_with(path))?;
-    Some(format!(
-        "`{}` would show the directories of other runs to the runtime; name the directory below it that is needed",
-        shown.display()
-    ))
 }
 
 fn plan_faults(agent: &Agent, harness: &Harness, state: &Path) -> Vec<PlanFault> {

@@ -2,7 +2,6 @@
 //! runtime. Hooks after it are given a published file and its digest, and nothing else of the agent's.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,12 @@ use vocabulary::Secret;
 
 use crate::config::Agent;
 use crate::ports::{HostEnvironment, Stop};
-use crate::run::Released;
+use crate::released::Released;
 use crate::run_directory::RunDirectory;
 
 /// What hooks are run with.
 pub(crate) struct HookEnvironment<'a> {
+    pub(crate) agent: &'a Agent,
     pub(crate) root: &'a Path,
     pub(crate) run: &'a str,
     pub(crate) directory: &'a RunDirectory,
@@ -34,31 +34,23 @@ pub(crate) enum Prepared {
     Skip,
 }
 
-/// When a hook runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Before the runtime.
-    Pre,
-    /// After publishing.
-    Post,
+vocabulary::words! {
+    /// When a hook runs.
+    pub enum HookKind {
+        /// Before the runtime.
+        Pre = "pre",
+        /// After publishing.
+        Post = "post",
+    }
 }
 
-impl Kind {
+impl HookKind {
     /// The least reason to end such a hook: what applies a published output is not cut off for another agent's sake.
     fn least(self) -> Stop {
         match self {
             Self::Pre => Stop::Beside,
             Self::Post => Stop::Caller,
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pre => "pre",
-            Self::Post => "post",
-        })
     }
 }
 
@@ -69,7 +61,7 @@ pub enum HookFailure {
     #[error("the {kind} hook {number} could not be run")]
     Host {
         /// Before or after.
-        kind: Kind,
+        kind: HookKind,
         /// Which, from 1.
         number: usize,
         /// The cause.
@@ -79,7 +71,7 @@ pub enum HookFailure {
     #[error("the {kind} hook {number} ended with {}; what it said is in the run's directory below `hooks`", code.map_or("a signal".to_owned(), |code| format!("code {code}")))]
     Code {
         /// Before or after.
-        kind: Kind,
+        kind: HookKind,
         /// Which, from 1.
         number: usize,
         /// The code; `None` for a signal.
@@ -101,19 +93,15 @@ impl HookFailure {
 const SKIP: i32 = 78;
 
 /// Runs what comes before the runtime, in order.
-pub(crate) async fn before(
-    environment: &HookEnvironment<'_>,
-    agent: &Agent,
-    inputs: &Path,
-) -> Result<Prepared, HookFailure> {
+pub(crate) async fn before(environment: &HookEnvironment<'_>, inputs: &Path) -> Result<Prepared, HookFailure> {
     let own = [("HARNESS_INPUT_DIR", inputs.display().to_string())];
-    for (index, command) in agent.hooks.pre.iter().enumerate() {
-        match environment.run((Kind::Pre, index + 1), agent, command, &own).await? {
+    for (index, command) in environment.agent.hooks.pre.iter().enumerate() {
+        match environment.run(HookKind::Pre, index + 1, command, &own).await? {
             Some(0) => {}
             Some(SKIP) => return Ok(Prepared::Skip),
             code => {
                 return Err(HookFailure::Code {
-                    kind: Kind::Pre,
+                    kind: HookKind::Pre,
                     number: index + 1,
                     code,
                 });
@@ -124,20 +112,16 @@ pub(crate) async fn before(
 }
 
 /// Runs what comes after publishing, in order and once. Only a released output gets here.
-pub(crate) async fn after(
-    environment: &HookEnvironment<'_>,
-    agent: &Agent,
-    released: &Released,
-) -> Result<(), HookFailure> {
+pub(crate) async fn after(environment: &HookEnvironment<'_>, released: &Released) -> Result<(), HookFailure> {
     let own = [
         ("HARNESS_VALIDATED_FILE", released.path().display().to_string()),
         ("HARNESS_VALIDATED_SHA256", hex_of(&released.hash().to_string())),
     ];
-    for (index, command) in agent.hooks.post.iter().enumerate() {
-        let code = environment.run((Kind::Post, index + 1), agent, command, &own).await?;
+    for (index, command) in environment.agent.hooks.post.iter().enumerate() {
+        let code = environment.run(HookKind::Post, index + 1, command, &own).await?;
         if code != Some(0) {
             return Err(HookFailure::Code {
-                kind: Kind::Post,
+                kind: HookKind::Post,
                 number: index + 1,
                 code,
             });
@@ -153,8 +137,8 @@ fn hex_of(digest: &str) -> String {
 impl HookEnvironment<'_> {
     async fn run(
         &self,
-        (kind, number): (Kind, usize),
-        agent: &Agent,
+        kind: HookKind,
+        number: usize,
         command: &[String],
         own: &[(&str, String)],
     ) -> Result<Option<i32>, HookFailure> {
@@ -162,7 +146,7 @@ impl HookEnvironment<'_> {
         env.retain(|name, _| !name.starts_with("HARNESS_"));
         let fixed = [
             ("HARNESS_RUN_ID", self.run.to_owned()),
-            ("HARNESS_AGENT", agent.name.to_string()),
+            ("HARNESS_AGENT", self.agent.name.to_string()),
         ];
         for (name, value) in fixed.iter().chain(own) {
             env.insert((*name).to_owned(), Secret::new(value.clone()));
@@ -182,7 +166,7 @@ impl HookEnvironment<'_> {
             // For people; a disk that is full is found by what matters.
             let _ = self
                 .directory
-                .keep_words(&format!("{}-{kind}-{number}.{stream}", agent.name), bytes);
+                .keep_words(&format!("{}-{kind}-{number}.{stream}", self.agent.name), bytes);
         }
         Ok(output.code)
     }

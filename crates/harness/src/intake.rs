@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2
 use rustix::io::Errno;
 use vocabulary::Digest;
 
-use crate::contract::{Guard, Refusal};
+use crate::refusal::{Guard, Refusal};
 
 /// Bytes nobody has judged yet.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ fn take_below(directory: impl AsFd, name: &str, resolve: ResolveFlags, max_bytes
         return Err(Refusal::guard(Guard::Linked, "the output must be a file with one name"));
     }
     if usize::try_from(found.st_size).map_or(true, |size| size > max_bytes) {
-        return Err(too_large());
+        return Err(Refusal::too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.st_size).unwrap_or_default());
     let most = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
@@ -112,17 +112,13 @@ fn take_below(directory: impl AsFd, name: &str, resolve: ResolveFlags, max_bytes
     read.map_err(|_| Refusal::guard(Guard::Unreadable, UNREADABLE))?;
     match bytes.len() {
         0 => Err(Refusal::no_output()),
-        size if size > max_bytes => Err(too_large()),
+        size if size > max_bytes => Err(Refusal::too_large()),
         _ => Ok(RawOutput::new(bytes)),
     }
 }
 
 fn not_regular() -> Refusal {
     Refusal::guard(Guard::NotARegularFile, "the output must be a regular file")
-}
-
-pub(crate) fn too_large() -> Refusal {
-    Refusal::guard(Guard::Size, "the output is too large")
 }
 
 const UNREADABLE: &str = "the output cannot be opened";

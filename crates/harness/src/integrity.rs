@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use vocabulary::Digest;
+use vocabulary::{Digest, lock};
 
 use crate::regular::{self, Links};
 
 /// Files that must stay as they are: those of the harness, and what a run has published.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     files: Arc<Mutex<BTreeMap<PathBuf, Digest>>>,
     state: PathBuf,
 }
 
 /// How things stood before a runtime was let go.
 #[derive(Debug)]
-pub struct Before {
+pub(crate) struct Before {
     ledger: Option<Tail>,
 }
 
@@ -34,7 +34,7 @@ struct Tail {
 impl Watched {
     /// Watches `files`, and the log below `state`.
     #[must_use]
-    pub fn new(files: BTreeMap<PathBuf, Digest>, state: &Path) -> Self {
+    pub(crate) fn new(files: BTreeMap<PathBuf, Digest>, state: &Path) -> Self {
         Self {
             files: Arc::new(Mutex::new(files)),
             state: state.to_owned(),
@@ -42,16 +42,13 @@ impl Watched {
     }
 
     /// Watches one more file.
-    pub fn add(&self, path: PathBuf, hash: Digest) {
-        self.files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(path, hash);
+    pub(crate) fn add(&self, path: PathBuf, hash: Digest) {
+        lock(&self.files).insert(path, hash);
     }
 
     /// Looks at the log before a runtime is let go.
     #[must_use]
-    pub fn before(&self) -> Before {
+    pub(crate) fn before(&self) -> Before {
         Before {
             ledger: newest_segment(&self.state).and_then(|segment| {
                 let length = segment.metadata().ok()?.len();
@@ -62,8 +59,8 @@ impl Watched {
 
     /// What changed: the first such file, if any.
     #[must_use]
-    pub fn changed(&self, before: &Before) -> Option<PathBuf> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pub(crate) fn changed(&self, before: &Before) -> Option<PathBuf> {
+        let files = lock(&self.files).clone();
         let differs = |(path, hash): (PathBuf, Digest)| {
             let same = digest_of(&path).is_some_and(|now| now == hash);
             (!same).then_some(path)

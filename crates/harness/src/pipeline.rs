@@ -13,8 +13,9 @@ use tokio::task::JoinSet;
 
 use crate::config::{AgentName, Condition, Pipeline, Stage};
 use crate::ports::Stop;
+use crate::released::{Lookup, Released};
 use crate::report::{AgentReport, exit, millis};
-use crate::run::{Context, Given, InputFiles, Lookup, Released, Run, RunError, run_agent};
+use crate::run::{Context, Given, InputFiles, Run, RunError, preflight, run_agent, skip};
 
 /// What a pipeline came to.
 #[derive(Clone, Debug)]
@@ -72,7 +73,7 @@ pub async fn run_pipeline(
 ) -> Result<PipelineReport, RunError> {
     let began = Instant::now();
     // What can be known to fail is found before anything costs money.
-    pipeline.agents().try_for_each(|agent| context.preflight(agent))?;
+    pipeline.agents().try_for_each(|agent| preflight(context, agent))?;
     let mut course = Course {
         context,
         pipeline,
@@ -138,7 +139,7 @@ impl Course<'_> {
             Ok(given) => given,
             Err(reason) => {
                 for agent in &stage.agents {
-                    let run = self.context.skip(agent, reason).await?;
+                    let run = skip(self.context, agent, reason).await?;
                     self.done.insert(agent.clone(), run);
                 }
                 return Ok(Outcome::Whole);

@@ -87,9 +87,23 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<fs::File> {
     Ok(file)
 }
 
+/// Who a runtime is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Whoever runs the harness.
+    Ours,
+    /// A user of its own: the harness is root.
+    Other {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+}
+
 /// What one agent's runtime is given and where it leaves its output. Held by a lock for as long as somebody is at work in it.
 #[derive(Debug)]
-pub struct AgentDirectory {
+pub(crate) struct AgentDirectory {
     base: PathBuf,
     held: OwnedFd,
 }
@@ -126,10 +140,10 @@ impl AgentDirectory {
         Ok(path)
     }
 
-    /// Lets the runtime in, and nobody else: it may pass through it and look into what it is given. Without an
-    /// owner of its own it is who made all this.
-    pub(crate) fn open_to(&self, owner: Option<(u32, u32)>) -> io::Result<()> {
-        let Some((_, gid)) = owner else {
+    /// Lets the runtime in, and nobody else: it may pass through it and look into what it is given. One that is
+    /// not another user has made all this.
+    pub(crate) fn open_to(&self, owner: Owner) -> io::Result<()> {
+        let Owner::Other { gid, .. } = owner else {
             return Ok(());
         };
         chown(&self.base, None, Some(gid))?;
@@ -168,9 +182,9 @@ impl AgentDirectory {
     }
 
     /// Makes the output directory of one attempt, empty and the runtime's own.
-    pub(crate) fn output(&self, attempt: u32, uid: Option<u32>) -> io::Result<PathBuf> {
+    pub(crate) fn output(&self, attempt: u32, owner: Owner) -> io::Result<PathBuf> {
         let path = self.folder(&format!("output-{attempt}"), 0o700)?;
-        if let Some(uid) = uid {
+        if let Owner::Other { uid, .. } = owner {
             hand_over(&path, uid)?;
         }
         Ok(path)
@@ -255,17 +269,17 @@ fn hand_over(path: &Path, uid: u32) -> io::Result<()> {
 
 /// Lets a runtime look into a directory, and nobody else. Where it has a group of its own the directory stays ours, so that
 /// without confinement it cannot be changed either.
-fn show_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+fn show_to(path: &Path, owner: Owner) -> io::Result<()> {
     let mode = match owner {
-        Some((uid, gid)) if uid == gid => {
+        Owner::Other { uid, gid } if uid == gid => {
             chown(path, Some(0), Some(gid))?;
             0o750
         }
-        Some((uid, gid)) => {
+        Owner::Other { uid, gid } => {
             chown(path, Some(uid), Some(gid))?;
             0o500
         }
-        None => 0o500,
+        Owner::Ours => 0o500,
     };
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
@@ -276,7 +290,7 @@ pub(crate) fn put_input(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<(
 }
 
 /// Makes whatever was prepared readable for the runtime, links left as they are, and closes it to everybody else.
-pub(crate) fn seal_inputs(folder: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub(crate) fn seal_inputs(folder: &Path, owner: Owner) -> io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(&directory)? {

@@ -8,31 +8,51 @@ use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft};
 use vocabulary::{Secret, Timestamp};
 
 use crate::config::{Agent, Harness, Reference, Source, read_document};
-use crate::fit::shows_other_runs;
 use crate::ports::{HostEnvironment, IssuedToken};
-use crate::run_directory::{AGENT_DIRECTORIES, AgentDirectory};
+use crate::run_directory::{AGENT_DIRECTORIES, AgentDirectory, Owner, parent_of};
+use crate::token_lease::TokenLease;
+
+/// What was made for a runtime before its first attempt.
+#[derive(Debug)]
+pub(crate) struct Provided {
+    pub(crate) directory: AgentDirectory,
+    pub(crate) workspace: PathBuf,
+    pub(crate) inputs: PathBuf,
+    pub(crate) schema: PathBuf,
+    /// The agent's own variables.
+    pub(crate) secrets: BTreeMap<String, Secret>,
+}
+
+/// The tools a runtime may use.
+#[derive(Debug)]
+pub(crate) enum Tools {
+    /// None.
+    None,
+    /// Those of the gateway, for as long as the lease lasts.
+    Gateway {
+        /// The token.
+        lease: Box<TokenLease>,
+        /// The certificate authority of the gateway, if it has its own.
+        ca: Option<PathBuf>,
+    },
+}
 
 /// What every attempt of a run has in common.
 #[derive(Debug)]
-pub(crate) struct Stage<'a> {
+pub(crate) struct Surroundings<'a> {
     pub(crate) harness: &'a Harness,
     pub(crate) agent: &'a Agent,
     pub(crate) run: &'a str,
     pub(crate) state: &'a Path,
-    pub(crate) agent_directory: &'a AgentDirectory,
-    pub(crate) workspace: PathBuf,
-    pub(crate) inputs: PathBuf,
-    pub(crate) schema: PathBuf,
     /// The binary that a runtime checks itself with.
-    pub(crate) program: Option<PathBuf>,
-    pub(crate) secrets: BTreeMap<String, Secret>,
-    pub(crate) token: Option<&'a IssuedToken>,
-    pub(crate) ca: Option<PathBuf>,
+    pub(crate) program: Option<&'a Path>,
+    pub(crate) provided: &'a Provided,
+    pub(crate) tools: &'a Tools,
 }
 
 /// What one attempt has of its own.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct AttemptPlace {
     pub(crate) number: u32,
     pub(crate) most: u32,
     pub(crate) deadline: Timestamp,
@@ -40,7 +60,7 @@ pub(crate) struct Turn {
     pub(crate) feedback: Option<PathBuf>,
 }
 
-impl Turn {
+impl AttemptPlace {
     /// Where the output is to be written.
     pub(crate) fn target(&self, from: &Source) -> PathBuf {
         match from {
@@ -51,18 +71,18 @@ impl Turn {
     }
 }
 
-impl Stage<'_> {
+impl Surroundings<'_> {
     /// The plan of one attempt.
     ///
     /// # Errors
     /// Everything that keeps it from being carried out on this host.
-    pub(crate) fn plan(&self, turn: &Turn) -> Result<Plan, Vec<String>> {
+    pub(crate) fn plan(&self, attempt: &AttemptPlace) -> Result<Plan, Vec<String>> {
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let mut plan = Plan::check(self.draft(turn)).map_err(told)?;
+        let mut plan = Plan::check(self.draft(attempt)).map_err(told)?;
         let mut places = vec![
-            (self.agent_directory.given(), PlaceAccess::Read),
-            (self.inputs.clone(), PlaceAccess::Read),
-            (turn.output.clone(), PlaceAccess::Write),
+            (self.provided.directory.given(), PlaceAccess::Read),
+            (self.provided.inputs.clone(), PlaceAccess::Read),
+            (attempt.output.clone(), PlaceAccess::Write),
         ];
         if self.harness_lies_in_workspace() {
             places.push((self.harness.root.clone(), PlaceAccess::Read));
@@ -73,67 +93,71 @@ impl Stage<'_> {
         Ok(plan)
     }
 
-    /// The uid and gid of the runtime, if we are root.
+    /// Who the runtime is.
     ///
     /// # Errors
-    /// As [`Stage::plan`], for what does not depend on the attempt.
-    pub(crate) fn owner(&self) -> Result<Option<(u32, u32)>, Vec<String>> {
-        let turn = Turn {
+    /// As [`Surroundings::plan`], for what does not depend on the attempt.
+    pub(crate) fn owner(&self) -> Result<Owner, Vec<String>> {
+        let attempt = AttemptPlace {
             number: 1,
             most: 1,
             deadline: Timestamp::from_micros(0),
-            output: self.agent_directory.given(),
+            output: self.provided.directory.given(),
             feedback: None,
         };
         let told = |faults: Vec<sandbox::PlanFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let plan = Plan::check(self.draft(&turn)).map_err(told)?;
+        let plan = Plan::check(self.draft(&attempt)).map_err(told)?;
         match shows_other_runs(self.agent, self.state) {
             Some(fault) => Err(vec![fault]),
-            None => Ok(plan.owner()),
+            None => Ok(plan.owner().map_or(Owner::Ours, |(uid, gid)| Owner::Other { uid, gid })),
         }
     }
 
     fn harness_lies_in_workspace(&self) -> bool {
         let writable = self.agent.walls.fs == FsPolicy::WorkspaceOnly;
-        writable && self.harness.root.starts_with(&self.workspace) && self.harness.root != self.workspace
+        writable
+            && self.harness.root.starts_with(&self.provided.workspace)
+            && self.harness.root != self.provided.workspace
     }
 
-    fn draft(&self, turn: &Turn) -> PlanDraft {
-        let target = turn.target(&self.agent.output.from).display().to_string();
-        let schema = self.schema.display().to_string();
-        let mut draft = declared(self.agent, self.workspace.clone(), self.state);
+    fn draft(&self, attempt: &AttemptPlace) -> PlanDraft {
+        let target = attempt.target(&self.agent.output.from).display().to_string();
+        let schema = self.provided.schema.display().to_string();
+        let mut draft = declared(self.agent, self.provided.workspace.clone(), self.state);
         for word in &mut draft.command {
             *word = word.replace("{schema_path}", &schema).replace("{output_file}", &target);
         }
-        if let Some(program) = &self.program {
-            draft.read.extend([program.clone(), self.agent_directory.bin()]);
+        if let Some(program) = self.program {
+            draft.read.extend([program.to_owned(), self.provided.directory.bin()]);
         }
-        draft.env = self.environment(turn, target);
+        draft.env = self.environment(attempt, target);
         draft
     }
 
-    fn environment(&self, turn: &Turn, target: String) -> BTreeMap<String, Secret> {
+    fn environment(&self, attempt: &AttemptPlace, target: String) -> BTreeMap<String, Secret> {
         let shown = |path: &Path| path.display().to_string();
         let mut own = vec![
             ("HARNESS_RUN_ID", self.run.to_owned()),
             ("HARNESS_AGENT", self.agent.name.to_string()),
-            ("HARNESS_ATTEMPT", turn.number.to_string()),
-            ("HARNESS_MAX_ATTEMPTS", turn.most.to_string()),
-            ("HARNESS_DEADLINE", turn.deadline.to_string()),
-            ("HARNESS_OUTPUT_DIR", shown(&turn.output)),
+            ("HARNESS_ATTEMPT", attempt.number.to_string()),
+            ("HARNESS_MAX_ATTEMPTS", attempt.most.to_string()),
+            ("HARNESS_DEADLINE", attempt.deadline.to_string()),
+            ("HARNESS_OUTPUT_DIR", shown(&attempt.output)),
             ("HARNESS_OUTPUT_FILE", target),
-            ("HARNESS_SCHEMA", shown(&self.schema)),
-            ("HARNESS_INPUT_DIR", shown(&self.inputs)),
+            ("HARNESS_SCHEMA", shown(&self.provided.schema)),
+            ("HARNESS_INPUT_DIR", shown(&self.provided.inputs)),
         ];
         own.extend(
-            turn.feedback
+            attempt
+                .feedback
                 .as_deref()
                 .map(|path| ("HARNESS_FEEDBACK_FILE", shown(path))),
         );
-        let mut variables = self.secrets.clone();
-        if let Some(token) = self.token {
+        let mut variables = self.provided.secrets.clone();
+        if let Tools::Gateway { lease, ca } = self.tools {
+            let token = lease.token();
             own.push(("PORTREEVE_URL", self.way_to_gateway(token)));
-            own.extend(self.ca.as_deref().map(|path| ("PORTREEVE_CA", shown(path))));
+            own.extend(ca.as_deref().map(|path| ("PORTREEVE_CA", shown(path))));
             variables.insert("PORTREEVE_TOKEN".to_owned(), token.token.clone());
         }
         variables.extend(
@@ -172,6 +196,20 @@ pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanD
         state_dir: Some(state.to_owned()),
         state_rooms: vec![state.join(AGENT_DIRECTORIES)],
     }
+}
+
+/// Directories of other runs must not be in an agent's sight.
+pub(crate) fn shows_other_runs(agent: &Agent, state: &Path) -> Option<String> {
+    if agent.walls.fs == FsPolicy::Unconfined {
+        return None;
+    }
+    let parent = parent_of(state);
+    let seen = agent.walls.read.iter().chain(&agent.walls.workspace);
+    let shown = seen.into_iter().find(|path| parent.starts_with(path))?;
+    Some(format!(
+        "`{}` would show the directories of other runs to the runtime; name the directory below it that is needed",
+        shown.display()
+    ))
 }
 
 /// The agent's program, where it is named by a path that nothing else shows.

@@ -10,38 +10,75 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use vocabulary::{Clock, Timestamp};
 
-use crate::ports::TokenIssuer;
+use crate::ports::{IssuedToken, TokenIssuer, TokenRequest, Unavailable};
 use crate::regular::{self, Links};
 
-/// A token that is in use, told by its name alone. Held by a lock for as long as its run goes on.
+/// A token that is in use. Its name stands in a file, locked for as long as its run goes on.
 #[derive(Debug)]
 pub(crate) struct TokenLease {
+    token: IssuedToken,
     path: PathBuf,
     _held: File,
 }
 
+/// Why there is no lease, and no token in use either.
+pub(crate) enum LeaseFailure {
+    /// No token was issued.
+    Refused(Unavailable),
+    /// It could not be written down, so the token was revoked.
+    Disk(io::Error),
+}
+
 impl TokenLease {
-    /// Writes down that the token `id` is in use by a run, for `lasts`.
-    pub(crate) fn write(state: &Path, name: &str, (id, lasts): (&str, Duration)) -> io::Result<Self> {
-        let folder = folder_of(state);
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let path = folder.join(name);
-        let mut held = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        flock(&held, FlockOperation::NonBlockingLockExclusive)?;
-        let until = Clock::system().now().plus(lasts).as_micros();
-        held.write_all(format!("{until} {id}\n").as_bytes())?;
-        held.sync_all()?;
-        Ok(Self { path, _held: held })
+    /// Has a token issued and writes down that it is in use.
+    pub(crate) async fn take(
+        state: &Path,
+        issuer: &dyn TokenIssuer,
+        request: TokenRequest,
+    ) -> Result<Self, LeaseFailure> {
+        let (name, lasts) = (format!("{}-{}", request.run, request.sub), request.lasts);
+        let token = issuer.issue(request).await.map_err(LeaseFailure::Refused)?;
+        match write(&folder_of(state), &name, &token.id, lasts) {
+            Ok((path, held)) => Ok(Self {
+                token,
+                path,
+                _held: held,
+            }),
+            Err(error) => {
+                // If this fails too, the token ends by itself with the run's time.
+                let _ = issuer.revoke(token.id).await;
+                Err(LeaseFailure::Disk(error))
+            }
+        }
     }
 
-    /// The token is good for nothing any more.
-    pub(crate) fn end(self) {
-        let _ = fs::remove_file(&self.path);
+    /// The token.
+    pub(crate) fn token(&self) -> &IssuedToken {
+        &self.token
     }
+
+    /// Revokes the token. One that cannot be revoked is left to the next run, and ends by itself with this one's time.
+    pub(crate) async fn end(self, issuer: &dyn TokenIssuer) -> Result<(), Unavailable> {
+        issuer.revoke(self.token.id).await?;
+        let _ = fs::remove_file(&self.path);
+        Ok(())
+    }
+}
+
+/// Writes down that the token `id` is in use, for `lasts`.
+fn write(folder: &Path, name: &str, id: &str, lasts: Duration) -> io::Result<(PathBuf, File)> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join(name);
+    let mut held = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    flock(&held, FlockOperation::NonBlockingLockExclusive)?;
+    let until = Clock::system().now().plus(lasts).as_micros();
+    held.write_all(format!("{until} {id}\n").as_bytes())?;
+    held.sync_all()?;
+    Ok((path, held))
 }
 
 /// Takes back the tokens of runs that were cut off. One that cannot be taken back now is tried again by the next run.

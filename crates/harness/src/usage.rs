@@ -8,7 +8,7 @@ use vocabulary::json::{Limits, Value};
 use crate::intake::OutputPlace;
 
 /// The file's name in the output directory.
-pub const FILE: &str = "usage.json";
+pub(crate) const FILE: &str = "usage.json";
 
 /// Reads the report, if there is one that can be read.
 pub(crate) fn read(place: &OutputPlace) -> Option<HarnessUsage> {

@@ -43,7 +43,7 @@ pub struct Released {
 }
 
 /// An output in its place, not yet recorded.
-pub(super) struct Published {
+pub(crate) struct Published {
     agent: AgentName,
     validated: Validated,
     path: PathBuf,
@@ -51,7 +51,7 @@ pub(super) struct Published {
 
 impl Published {
     /// Puts validated bytes into the run's directory.
-    pub(super) fn put(directory: &RunDirectory, agent: &AgentName, validated: Validated) -> std::io::Result<Self> {
+    pub(crate) fn put(directory: &RunDirectory, agent: &AgentName, validated: Validated) -> std::io::Result<Self> {
         let path = directory.publish(agent.as_str(), &validated)?;
         Ok(Self {
             agent: agent.clone(),
@@ -60,21 +60,21 @@ impl Published {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn validated(&self) -> &Validated {
+    pub(crate) fn validated(&self) -> &Validated {
         &self.validated
     }
 
     /// Takes it back: what was not recorded was not published.
-    pub(super) fn withdraw(self) {
+    pub(crate) fn withdraw(self) {
         let _ = std::fs::remove_file(&self.path);
     }
 
     /// Lets it go, now that the record `receipt` stands.
-    pub(super) fn release(self, receipt: ReceiptId) -> Released {
+    pub(crate) fn release(self, receipt: ReceiptId) -> Released {
         Released {
             agent: self.agent,
             validated: self.validated,
