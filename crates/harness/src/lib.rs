@@ -18,6 +18,7 @@ mod launch;
 mod lock;
 mod pipeline;
 mod ports;
+mod record;
 mod refusal;
 mod regular;
 mod released;
@@ -46,8 +47,9 @@ pub use pipeline::{PipelineReport, run_pipeline};
 pub use ports::{
     HostEnvironment, IssuedToken, Later, Progress, Recorder, Step, Stop, TokenIssuer, TokenRequest, Unavailable,
 };
+pub use record::Recorded;
 pub use refusal::{Guard, MOST_VIOLATIONS, Refusal};
-pub use released::Released;
+pub use released::{Published, RecordOfAnother, Released};
 pub use report::{AgentReport, AttemptNote, exit, refusal_code};
 pub use run::{Context, Given, InputFiles, Run, RunError, Setting, run_agent};
 pub use run_directory::RunDirectory;

@@ -8,6 +8,7 @@ use vocabulary::{Digest, ReceiptId, canonical};
 
 use crate::config::{AgentName, Condition};
 use crate::contract::Validated;
+use crate::record::Recorded;
 use crate::run_directory::RunDirectory;
 
 /// Proof that an output may be seen. Nothing outside this crate makes one:
@@ -42,18 +43,52 @@ pub struct Released {
     receipt: ReceiptId,
 }
 
-/// An output in its place, not yet recorded.
-pub(crate) struct Published {
+/// An output in its place, not yet recorded. It becomes visible by the proof that its record stands:
+///
+/// ```
+/// use portreeve_harness::{Published, Recorded, Released, RecordOfAnother};
+/// fn release(published: Published, recorded: Recorded) -> Result<Released, RecordOfAnother> {
+///     published.release(recorded)
+/// }
+/// ```
+///
+/// the name of a record, which anybody can make up, does not do:
+///
+/// ```compile_fail,E0308
+/// use portreeve_harness::{Published, Released, RecordOfAnother};
+/// fn release(published: Published, receipt: vocabulary::ReceiptId) -> Result<Released, RecordOfAnother> {
+///     published.release(receipt)
+/// }
+/// ```
+///
+/// and one proof is good for one output:
+///
+/// ```compile_fail,E0382
+/// use portreeve_harness::{Published, Recorded};
+/// fn release(one: Published, other: Published, recorded: Recorded) {
+///     let _ = one.release(recorded);
+///     let _ = other.release(recorded);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Published {
+    run: String,
     agent: AgentName,
     validated: Validated,
     path: PathBuf,
 }
+
+/// The record that was shown is about another output; nothing was released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the record is about another output, so this one is not released")]
+pub struct RecordOfAnother;
 
 impl Published {
     /// Puts validated bytes into the run's directory.
     pub(crate) fn put(directory: &RunDirectory, agent: &AgentName, validated: Validated) -> std::io::Result<Self> {
         let path = directory.publish(agent.as_str(), &validated)?;
         Ok(Self {
+            run: directory.run().to_owned(),
             agent: agent.clone(),
             validated,
             path,
@@ -73,14 +108,21 @@ impl Published {
         let _ = std::fs::remove_file(&self.path);
     }
 
-    /// Lets it go, now that the record `receipt` stands.
-    pub(crate) fn release(self, receipt: ReceiptId) -> Released {
-        Released {
+    /// Lets it go, now that its record stands.
+    ///
+    /// # Errors
+    /// When the record is about another run, agent or output; what was published is withdrawn.
+    pub fn release(self, recorded: Recorded) -> Result<Released, RecordOfAnother> {
+        if !recorded.is_of(&self.run, self.agent.as_str(), self.validated.hash()) {
+            self.withdraw();
+            return Err(RecordOfAnother);
+        }
+        Ok(Released {
             agent: self.agent,
             validated: self.validated,
             path: self.path,
-            receipt,
-        }
+            receipt: recorded.receipt(),
+        })
     }
 }
 
@@ -169,3 +211,6 @@ fn at<'v, 'a>(value: &'v Value<'a>, pointer: &str) -> Option<&'v Value<'a>> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,10 @@ use crate::removal;
 
 /// The directory of one run: `run.json`, `validated/`, `quarantine/`, `hooks/`.
 #[derive(Clone, Debug)]
-pub struct RunDirectory(PathBuf);
+pub struct RunDirectory {
+    path: PathBuf,
+    run: String,
+}
 
 impl RunDirectory {
     /// Makes the directory of a run below the state directory.
@@ -33,40 +36,48 @@ impl RunDirectory {
         for name in ["validated", "quarantine", "hooks"] {
             DirBuilder::new().mode(0o700).create(path.join(name))?;
         }
-        Ok(Self(path))
+        Ok(Self {
+            path,
+            run: run.to_owned(),
+        })
     }
 
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    /// The run's name.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
     }
 
     /// Keeps bytes that went no further, for whoever looks into a failure.
     pub(crate) fn quarantine(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let path = self.0.join("quarantine").join(name);
+        let path = self.path.join("quarantine").join(name);
         write_new(&path, bytes, 0o600)?;
         Ok(path)
     }
 
     /// Keeps what a hook said.
     pub(crate) fn keep_words(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let path = self.0.join("hooks").join(name);
+        let path = self.path.join("hooks").join(name);
         write_new(&path, bytes, 0o600)?;
         Ok(path)
     }
 
     /// Says how the run stands; the last word is the final one.
     pub(crate) fn note(&self, text: &str) -> io::Result<()> {
-        let place = self.0.join(".run.json.new");
+        let place = self.path.join(".run.json.new");
         let _ = fs::remove_file(&place);
         write_new(&place, text.as_bytes(), 0o600)?;
-        fs::rename(&place, self.0.join("run.json"))
+        fs::rename(&place, self.path.join("run.json"))
     }
 
     /// Puts validated bytes in their place: whole or not at all.
     pub(crate) fn publish(&self, agent: &str, validated: &Validated) -> io::Result<PathBuf> {
-        let folder = self.0.join("validated");
+        let folder = self.path.join("validated");
         let path = folder.join(format!("{agent}.json"));
         let place = folder.join(format!(".{agent}.json.new"));
         let _ = fs::remove_file(&place);

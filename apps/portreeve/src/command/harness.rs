@@ -194,6 +194,6 @@ fn code_of(error: &RunError) -> u8 {
     match error {
         RunError::Config(_) => exit::CONFIG,
         RunError::Sandbox(_) => exit::SANDBOX,
-        RunError::Outside(_) | RunError::Disk { .. } => exit::BROKEN,
+        RunError::Outside(_) | RunError::Record(_) | RunError::Disk { .. } => exit::BROKEN,
     }
 }

@@ -14,6 +14,7 @@ use crate::config::Agent;
 use crate::contract::Validated;
 use crate::hooks;
 use crate::ports::Step;
+use crate::record::{Recorded, record_result};
 use crate::released::{Published, Released};
 use crate::report::{AgentReport, code, exit};
 use crate::runtime::Provided;
@@ -87,11 +88,14 @@ impl Closing<'_> {
             bytes: published.validated().size(),
             hash,
         };
-        if let Err(error) = self.record(&report, Some(output)).await {
-            published.withdraw();
-            return Err(error);
-        }
-        let released = published.release(report.receipt_id);
+        let recorded = match self.record(&report, Some(output)).await {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                published.withdraw();
+                return Err(error);
+            }
+        };
+        let released = published.release(recorded)?;
         context.watched.add(path, hash);
         let released = self.apply(released, &mut report).await?;
         self.tell(&report);
@@ -143,7 +147,7 @@ impl Closing<'_> {
         }
     }
 
-    async fn record(&self, report: &AgentReport, output: Option<HarnessOutput>) -> Result<(), RunError> {
+    async fn record(&self, report: &AgentReport, output: Option<HarnessOutput>) -> Result<Recorded, RunError> {
         let context = self.run.context;
         let details = ResultDetails {
             output,
@@ -151,8 +155,7 @@ impl Closing<'_> {
             confinement: self.attempts.iter().rev().find_map(|made| made.confinement.clone()),
         };
         let result = context.result(self.run.agent, report, details);
-        let event = Event::HarnessResult(Box::new(result));
-        Ok(context.setting.recorder.record(event).await?)
+        Ok(record_result(context.setting.recorder.as_ref(), result).await?)
     }
 
     fn tell(&self, report: &AgentReport) {
@@ -186,7 +189,6 @@ pub(super) async fn never_started(
         told,
     };
     let result = context.result(agent, &report, ResultDetails::default());
-    let event = Event::HarnessResult(Box::new(result));
-    context.setting.recorder.record(event).await?;
+    record_result(context.setting.recorder.as_ref(), result).await?;
     Ok(Run { report, released: None })
 }

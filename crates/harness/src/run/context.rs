@@ -14,6 +14,7 @@ use crate::config::{Agent, AgentName, Harness, Pipeline};
 use crate::feedback::Marker;
 use crate::integrity::Watched;
 use crate::ports::{HostEnvironment, Progress, Recorder, TokenIssuer, Unavailable};
+use crate::released::RecordOfAnother;
 use crate::report::AgentReport;
 use crate::run_directory::{self, RunDirectory};
 use crate::{token_lease, usage};
@@ -100,6 +101,9 @@ pub enum RunError {
     /// Something outside did not do its work.
     #[error(transparent)]
     Outside(#[from] Unavailable),
+    /// A record was about another output than the one to be released.
+    #[error(transparent)]
+    Record(#[from] RecordOfAnother),
     /// The disk failed.
     #[error("the run's directory cannot be used: {what}")]
     Disk {
