@@ -2,8 +2,7 @@
 //! network, no model; the same bytes get the same verdict in the same words.
 //! ADR 0044 and ADR 0047: a schema must check what it says, and must refuse something.
 
-mod literals;
-
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -12,11 +11,11 @@ use schema::{OutputSchema, SchemaFault};
 use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use screening::result::strip::{Class, Classes, Counts, strip};
 use vocabulary::Digest;
+use vocabulary::json::span::{DEEPEST, Scanner, SpanFault, Token, decode_name};
 use vocabulary::json::{Fault as JsonFault, Limits, Value};
 
 use crate::intake::RawOutput;
 use crate::refusal::{Guard, MOST_VIOLATIONS, Refusal};
-use literals::literals;
 
 /// Bytes that were judged and found to fit. Nothing but [`Contract::validate`] makes them:
 ///
@@ -184,11 +183,18 @@ impl Contract {
                 violations: found.parts().to_vec(),
             });
         }
-        if let Some(class) = self.rejected_text(bytes) {
-            let expected = "text of this class is not allowed, neither in strings nor in member names";
-            return refused(Refusal::guard(Guard::Text(class), expected));
+        // Reads bytes that were parsed above; what it could not read would not have been judged.
+        match self.rejected_text(bytes) {
+            Ok(None) => {}
+            Ok(Some(class)) => {
+                let expected = "text of this class is not allowed, neither in strings nor in member names";
+                return refused(Refusal::guard(Guard::Text(class), expected));
+            }
+            Err(_) => return refused(unreadable(JsonFault::Malformed)),
         }
-        let (found, masked) = self.secrets(bytes);
+        let Ok((found, masked)) = self.secrets(bytes) else {
+            return refused(unreadable(JsonFault::Malformed));
+        };
         if self.secrets == Secrets::Refuse && masked {
             let expected = "a credential is not allowed in the output";
             return (Err(Refusal::guard(Guard::Secret, expected)), found);
@@ -201,13 +207,16 @@ impl Contract {
         (Ok(validated), found)
     }
 
-    fn rejected_text(&self, bytes: &[u8]) -> Option<Class> {
+    fn rejected_text(&self, bytes: &[u8]) -> Result<Option<Class>, SpanFault> {
         if self.rejected == Classes::default() {
-            return None;
+            return Ok(None);
         }
         let mut counts = Counts::default();
-        for literal in literals(bytes).filter(|literal| literal.kind != PieceKind::Number) {
-            counts.add_all(strip(literal.raw, self.rejected, &[]).counts);
+        for token in tokens(bytes) {
+            if let Token::Name(span) | Token::Text(span) = token? {
+                let raw = bytes.get(span).unwrap_or_default();
+                counts.add_all(strip(raw, self.rejected, &[]).counts);
+            }
         }
         let by_class = [
             (Class::Ansi, counts.ansi),
@@ -215,35 +224,70 @@ impl Contract {
             (Class::Bidi, counts.bidi),
             (Class::ZeroWidth, counts.zero_width),
         ];
-        by_class
-            .into_iter()
-            .find(|(_, count)| *count > 0)
-            .map(|(class, _)| class)
+        let found = by_class.into_iter().find(|(_, count)| *count > 0);
+        Ok(found.map(|(class, _)| class))
     }
 
     /// Secrets by category, and whether one is among them that would be masked in a result.
-    fn secrets(&self, bytes: &[u8]) -> (Findings, bool) {
+    fn secrets(&self, bytes: &[u8]) -> Result<(Findings, bool), SpanFault> {
         let (Some(detector), Secrets::Record | Secrets::Refuse) = (DETECTOR.as_ref(), self.secrets) else {
-            return (Findings::new(), false);
+            return Ok((Findings::new(), false));
         };
-        let literals: Vec<_> = literals(bytes).collect();
-        let pieces: Vec<Piece<'_>> = literals
-            .iter()
-            .map(|literal| Piece {
-                raw: literal.raw,
-                name: literal.name.as_deref(),
-                joins: Joins::Nothing,
-                kind: literal.kind,
-            })
-            .collect();
+        let named = named_tokens(bytes)?;
+        let pieces: Vec<Piece<'_>> = named.iter().map(|token| token.piece()).collect();
         let nobody = Excuse { server: "", tool: "" };
         let found = detector.find(&pieces, &nobody);
         let mut counts = Findings::new();
         for finding in &found {
             *counts.entry(finding.category.as_str()).or_default() += 1;
         }
-        (counts, found.iter().any(|finding| finding.redact == Redact::Mask))
+        Ok((counts, found.iter().any(|finding| finding.redact == Redact::Mask)))
     }
+}
+
+/// The literals of a document that is known to be JSON, in its order.
+fn tokens(bytes: &[u8]) -> impl Iterator<Item = Result<Token, SpanFault>> {
+    let mut scanner = Scanner::new(bytes, DEEPEST);
+    std::iter::from_fn(move || scanner.literal_ahead().transpose())
+}
+
+/// A literal as it is spelled, with the last member name before it.
+struct NamedToken<'a> {
+    raw: &'a [u8],
+    name: Option<Cow<'a, str>>,
+    kind: PieceKind,
+}
+
+impl NamedToken<'_> {
+    fn piece(&self) -> Piece<'_> {
+        Piece {
+            raw: self.raw,
+            name: self.name.as_deref(),
+            joins: Joins::Nothing,
+            kind: self.kind,
+        }
+    }
+}
+
+fn named_tokens(bytes: &[u8]) -> Result<Vec<NamedToken<'_>>, SpanFault> {
+    let mut name = None;
+    let named = |token: Result<Token, SpanFault>| {
+        let (span, kind) = match token? {
+            Token::Name(span) => (span, PieceKind::Name),
+            Token::Text(span) => (span, PieceKind::Text),
+            Token::Number(span) => (span, PieceKind::Number),
+        };
+        let raw = bytes.get(span).unwrap_or_default();
+        let of = match kind {
+            PieceKind::Name => {
+                name = decode_name(raw);
+                None
+            }
+            PieceKind::Text | PieceKind::Number => name.clone(),
+        };
+        Ok(NamedToken { raw, name: of, kind })
+    };
+    tokens(bytes).map(named).collect()
 }
 
 /// The embedded rules, compiled when they are first needed.

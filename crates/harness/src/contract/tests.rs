@@ -225,3 +225,22 @@ fn a_schema_that_takes_documents_of_every_kind_is_none() {
         assert!(compile(schema).is_ok(), "{schema}");
     }
 }
+
+#[test]
+fn every_literal_is_judged_with_the_name_before_it() {
+    let document = br#"{"a\"b" : ["x", -1.5e3, true], "n": {"c":"y"}}"#;
+    let found: Vec<(&[u8], Option<String>, PieceKind)> = named_tokens(document)
+        .unwrap()
+        .into_iter()
+        .map(|token| (token.raw, token.name.map(Cow::into_owned), token.kind))
+        .collect();
+    let expected: [(&[u8], Option<String>, PieceKind); 6] = [
+        (br#"a\"b"#, None, PieceKind::Name),
+        (b"x", Some("a\"b".to_owned()), PieceKind::Text),
+        (b"-1.5e3", Some("a\"b".to_owned()), PieceKind::Number),
+        (b"n", None, PieceKind::Name),
+        (b"c", None, PieceKind::Name),
+        (b"y", Some("c".to_owned()), PieceKind::Text),
+    ];
+    assert_eq!(found, expected);
+}

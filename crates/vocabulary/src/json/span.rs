@@ -26,6 +26,17 @@ pub enum SpanFault {
 /// A place in a message: offsets into its bytes.
 pub type Span = Range<usize>;
 
+/// A string or a number of a document, by its place. That of a string is what stands between the quotes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Token {
+    /// The name of a member.
+    Name(Span),
+    /// A string that is no name.
+    Text(Span),
+    /// A number.
+    Number(Span),
+}
+
 /// The most nested document any limit may ask for.
 pub const DEEPEST: usize = 512;
 
@@ -131,6 +142,30 @@ impl<'a> Scanner<'a> {
         }
         let span = self.string()?;
         self.expect(b':').map(|()| span)
+    }
+
+    /// Moves on to the next string or number, over whatever stands before it, and takes that; nothing where none is left.
+    /// For documents that were read through before: what stands between literals is not checked again.
+    ///
+    /// # Errors
+    /// When a literal is broken: whoever looks at all of them must not take that for the end.
+    pub fn literal_ahead(&mut self) -> Result<Option<Token>, SpanFault> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let begins = |byte: &u8| matches!(byte, b'"' | b'-' | b'0'..=b'9');
+        let Some(before) = rest.iter().position(begins) else {
+            return Ok(None);
+        };
+        self.at += before;
+        let start = self.at;
+        if self.bytes.get(start) != Some(&b'"') {
+            self.number()?;
+            return Ok(Some(Token::Number(start..self.at)));
+        }
+        let span = self.string()?;
+        Ok(Some(match self.peek() {
+            Some(b':') => Token::Name(span),
+            _ => Token::Text(span),
+        }))
     }
 
     /// Takes one whole value that lies `level` containers deep (0 for the document itself).
@@ -389,7 +424,73 @@ mod tests {
         assert_eq!(whole(&deep, 511), Err(SpanFault::TooDeep));
     }
 
+    #[test]
+    fn literals_are_found_where_they_stand() {
+        let text = r#" {"a\"b" : ["x\\", -1.5e3, true, "\u202e"], "n": {"c":""}, "m":0} "#;
+        let mut scanner = Scanner::new(text.as_bytes(), DEEPEST);
+        let found: Vec<(char, &str)> = std::iter::from_fn(|| scanner.literal_ahead().transpose())
+            .map(|token| match token.unwrap() {
+                Token::Name(span) => (':', text.get(span).unwrap()),
+                Token::Text(span) => ('"', text.get(span).unwrap()),
+                Token::Number(span) => ('0', text.get(span).unwrap()),
+            })
+            .collect();
+        let expected = [
+            (':', r#"a\"b"#),
+            ('"', r"x\\"),
+            ('0', "-1.5e3"),
+            ('"', r"\u202e"),
+            (':', "n"),
+            (':', "c"),
+            ('"', ""),
+            (':', "m"),
+            ('0', "0"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_broken_literal_is_not_the_end() {
+        for broken in ["\"", "\"\\", "-", "1e", "\"\u{1}\"", "\"\\x\"", "\"b"] {
+            let mut scanner = Scanner::new(broken.as_bytes(), DEEPEST);
+            assert_eq!(scanner.literal_ahead(), Err(SpanFault::Grammar), "{broken}");
+        }
+        assert_eq!(Scanner::new(b"[true, null]", DEEPEST).literal_ahead(), Ok(None));
+    }
+
+    /// As a JSON library finds them.
+    fn literals_in(value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| {
+                found.push(format!("{name}:"));
+                literals_in(value, found);
+            }),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| literals_in(item, found)),
+            serde_json::Value::String(text) => found.push(text.clone()),
+            serde_json::Value::Number(number) => found.push(number.to_string()),
+            serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+        }
+    }
+
     proptest! {
+        #[test]
+        fn literals_agree_with_a_json_library(names in prop::collection::btree_map("[a-c\"\\\\:é]{0,4}", "[\\[\\]{}:,\"\\\\0-9\\- é]{0,6}", 0..4), number: i32) {
+            let value = serde_json::json!({ "z": [names, number, null, [true, "1"]] });
+            let text = value.to_string();
+            let mut scanner = Scanner::new(text.as_bytes(), DEEPEST);
+            let decoded = |span: Span| decode_string(&text.as_bytes()[span]).unwrap().into_owned();
+            let found: Vec<String> = std::iter::from_fn(|| scanner.literal_ahead().transpose())
+                .map(|token| match token.unwrap() {
+                    Token::Name(span) => decoded(span) + ":",
+                    Token::Text(span) => decoded(span),
+                    Token::Number(span) => text.get(span).unwrap().to_owned(),
+                })
+                .collect();
+            let mut expected = Vec::new();
+            literals_in(&value, &mut expected);
+            prop_assert_eq!(found, expected);
+        }
+
         #[test]
         fn agrees_with_a_json_library(text in "[\\[\\]{}:,\"\\\\a0-9eE.+\\- truefalsn]{0,24}") {
             let library = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
