@@ -2,6 +2,7 @@
 //! names and lone surrogates refused, depth and sizes bounded while reading.
 //! ADR 0001 says why it lives here.
 
+pub mod balance;
 mod read;
 pub mod scanned;
 pub mod span;
