@@ -1,5 +1,11 @@
 //! The door to the log: hand in how a request ended, wait until it is written, get a [`Receipt`].
 
+pub(crate) mod flood;
+pub(crate) mod inline;
+pub(crate) mod slow_disk;
+pub(crate) mod sync;
+pub(crate) mod writer;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vocabulary::Clock;
 
-use crate::pen::Pen;
+use crate::append::inline::Pen;
 use crate::receipt::Written;
 use crate::{Arrival, Ending, Event, EventReceipt, Intent, IntentReceipt, OpenError, Opened, Receipt};
 

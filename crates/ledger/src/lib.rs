@@ -3,20 +3,14 @@
 //! nothing outside this crate can make one. [`verify`] and [`LedgerReader`] work on the files alone.
 
 mod append;
-mod appender;
-mod caution;
 mod chain;
 mod ending;
 mod event;
-mod flood;
 mod harness;
-mod interrupted;
 mod open;
-mod pen;
 mod receipt;
 mod record;
 mod segment;
-mod sync;
 mod verify;
 
 #[cfg(test)]

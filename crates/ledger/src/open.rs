@@ -11,21 +11,22 @@ use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
 use std::time::Instant;
 
+use crate::append::flood::Floods;
+use crate::append::inline::Pen;
+use crate::append::slow_disk::Caution;
+use crate::append::sync::Syncer;
+use crate::append::writer::Appender;
 use crate::append::{Entry, Health};
-use crate::appender::Appender;
-use crate::caution::Caution;
 use crate::chain::{Scribe, text_member};
-use crate::flood::Floods;
-use crate::interrupted::write_interrupted;
-use crate::pen::Pen;
 use crate::segment::{LedgerReader, Tail, last_line, open_private};
-use crate::sync::Syncer;
 use crate::verify::{Break, BreakKind};
 use crate::{Event, Ledger, Note, Settings};
 
 mod examine;
+mod interrupted;
 
 use examine::{Found, examine};
+use interrupted::write_interrupted;
 
 /// Records that may wait for the appender. One more is refused.
 const QUEUE: usize = 8192;

@@ -3,11 +3,11 @@
 use serde_json::Value as Json;
 
 use super::*;
+use crate::append::sync::Disk;
 use crate::open::{prepare, start};
 use crate::sample::{self, Folder};
 use crate::segment::LedgerReader;
 use crate::segment::tests::Faults;
-use crate::sync::Disk;
 use crate::{Finding, Ledger, Settings, verify};
 
 fn open(folder: &Folder) -> (Ledger, Faults) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::Disk;
+use crate::append::sync::Disk;
 
 /// A write that took longer shows a slow disk, which callers leave to the thread for some time.
 const SLOW: Duration = Duration::from_millis(20);

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Instant;
 
+use crate::append::writer::{Appender, Turn};
 use crate::append::{Final, Health, Job};
-use crate::appender::{Appender, Turn};
 use crate::receipt::Written;
 
 /// How often a caller looks whether the pen has become free before it queues: about as long as a record takes.

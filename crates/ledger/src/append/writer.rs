@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use vocabulary::{ReasonCode, ReceiptId, Risk};
 
+use crate::append::flood::Floods;
+use crate::append::slow_disk::Caution;
+use crate::append::sync::{Syncer, Waiter};
 use crate::append::{Entry, Final, Health, Job, Submission};
-use crate::caution::Caution;
 use crate::chain::{Head, Scribe};
-use crate::flood::Floods;
 use crate::receipt::Written;
 use crate::record::{Request, write_request};
 use crate::segment::{Position, Tail};
-use crate::sync::{Syncer, Waiter};
 use crate::{Durability, Ending, Event, LedgerDown, Note, Status, Verdict};
 
 /// Records written at once.
