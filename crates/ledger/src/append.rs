@@ -1,80 +1,35 @@
 //! The door to the log: hand in how a request ended, wait until it is written, get a [`Receipt`].
 
-pub(crate) mod flood;
-pub(crate) mod inline;
-pub(crate) mod slow_disk;
+pub(crate) mod queue;
 pub(crate) mod sync;
+pub(crate) mod slow_disk;
+pub(crate) mod flood;
 pub(crate) mod writer;
+pub(crate) mod inline;
 
 use std::fmt;
-use std::path::Path;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::oneshot;
-use vocabulary::Clock;
 
-use crate::append::inline::Pen;
-use crate::receipt::Written;
-use crate::{Arrival, Ending, Event, EventReceipt, Intent, IntentReceipt, OpenError, Opened, Receipt};
+use crate::chain::Chain;
+use crate::ending::{Arrival, Ending, Intent};
+use crate::entry::{Announced, Entry, Final};
+use crate::event::Event;
+use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Written};
+use crate::segment::Tail;
+use crate::settings::Settings;
+use inline::InlineWriter;
+use queue::{Answer, Health, Job, Replies, Submission};
+use sync::Syncer;
+use writer::Writer;
 
-/// What an answer waits for. In all three nothing is released before its record reached the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
-    /// Every answer waits for the disk.
-    Always,
-    /// Calls of medium or higher risk wait for the disk, all others for the kernel.
-    #[default]
-    Writes,
-    /// Every answer waits for the kernel; the disk follows within the commit interval.
-    Interval,
-}
-
-/// How a log is kept.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The log's name, fixed at first start: visible ASCII without space and `+`.
-    pub origin: String,
-    /// What an answer waits for.
-    pub durability: Durability,
-    /// The longest time a record stays in the kernel alone.
-    pub commit_interval: Duration,
-    /// Where `ts` comes from.
-    pub clock: Clock,
-    /// A segment that has grown to this many bytes is followed by a new one.
-    pub segment_bytes: u64,
-}
-
-impl Settings {
-    /// The defaults for a log of this name.
-    #[must_use]
-    pub fn new(origin: &str) -> Self {
-        Self {
-            origin: origin.to_owned(),
-            durability: Durability::default(),
-            commit_interval: Duration::from_millis(5),
-            clock: Clock::system(),
-            segment_bytes: 64 * 1024 * 1024,
-        }
-    }
-}
-
-/// Why no receipt was given. What it was asked for must not be released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LedgerDown {
-    /// More waits to be recorded than the log can take.
-    #[error("the ledger's queue is full")]
-    QueueFull,
-    /// The record could not be written, or could not be brought to the disk.
-    #[error("the ledger cannot write to its disk")]
-    Disk,
-    /// The log was closed.
-    #[error("the ledger is closed")]
-    Stopped,
-}
+/// Records that may wait to be written. One more is refused.
+const QUEUE: usize = 8192;
 
 /// A handle on the log that this process writes. Clones write the same log.
 #[derive(Clone)]
@@ -82,20 +37,12 @@ pub struct Ledger(Arc<Shared>);
 
 struct Shared {
     queue: SyncSender<Job>,
-    pen: Arc<Pen>,
+    inline: Arc<InlineWriter>,
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Ledger {
-    /// Opens the log in `ledger/` of the state directory, checks its tail, mends what a crash left and starts writing.
-    ///
-    /// # Errors
-    /// When another process writes it, its name differs, its tail does not verify, or the disk fails.
-    pub fn open(state: &Path, settings: Settings) -> Result<(Self, Opened), OpenError> {
-        crate::open::open(state, settings)
-    }
-
     /// Records how a request ended and waits until that is as safe as its risk asks.
     ///
     /// Refusals of one kind from one address past 100 in a second wait for the end of that second and share a record:
@@ -110,7 +57,7 @@ impl Ledger {
             size_bytes_out,
             count: 1,
         };
-        let written = match self.0.pen.write_now(&entry) {
+        let written = match self.0.inline.write_now(&entry) {
             Some(written) => Ok(written),
             None => self.submit(Entry::Final(Box::new(entry))).await,
         };
@@ -123,7 +70,10 @@ impl Ledger {
     /// When nothing could be written: the call must not leave. Try to append a refusal with
     /// `DENY_RECEIPT_UNAVAILABLE` then: the intent may have reached the kernel before the disk failed.
     pub async fn append_intent(&self, arrival: &Arrival, intent: Intent) -> Result<IntentReceipt, LedgerDown> {
-        let entry = Entry::Intent(Box::new((*arrival, intent)));
+        let entry = Entry::Intent(Box::new(Announced {
+            arrival: *arrival,
+            intent,
+        }));
         self.submit(entry)
             .await
             .map(|written| written.into_intent(arrival.receipt_id))
@@ -165,7 +115,7 @@ impl Ledger {
     pub fn shutdown(&self) {
         // An error means that the thread has ended already.
         let _ = self.0.queue.send(Job::Stop);
-        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *vocabulary::lock(&self.0.threads));
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a ledger thread ended by panic");
@@ -173,15 +123,33 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn assemble(
+    /// Starts the threads that write behind `tail`.
+    pub(crate) fn start(tail: Tail, chain: Chain, settings: &Settings) -> io::Result<Self> {
+        let health = Arc::new(Health {
+            written: AtomicBool::new(true),
+            synced: AtomicBool::new(true),
+            last_seq: AtomicU64::new(chain.head().seq),
+        });
+        let (queue, inbox) = sync_channel(QUEUE);
+        let (syncer, sync_thread) = Syncer::start(settings.commit_interval, Arc::clone(&health))?;
+        let writer = Writer::new(tail, chain, syncer, Arc::clone(&health), settings);
+        let inline = Arc::new(InlineWriter::new(writer));
+        let shared = Arc::clone(&inline);
+        let write_thread = Builder::new()
+            .name("ledger-append".to_owned())
+            .spawn(move || shared.serve(&inbox))?;
+        Ok(Self::assemble(queue, inline, health, vec![write_thread, sync_thread]))
+    }
+
+    fn assemble(
         queue: SyncSender<Job>,
-        pen: Arc<Pen>,
+        inline: Arc<InlineWriter>,
         health: Arc<Health>,
         threads: Vec<JoinHandle<()>>,
     ) -> Self {
         Self(Arc::new(Shared {
             queue,
-            pen,
+            inline,
             health,
             threads: Mutex::new(threads),
         }))
@@ -212,75 +180,13 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// What the threads tell the handles.
-pub(crate) struct Health {
-    pub(crate) written: AtomicBool,
-    pub(crate) synced: AtomicBool,
-    pub(crate) last_seq: AtomicU64,
-}
-
-pub(crate) enum Job {
-    Record(Submission),
-    Stop,
-}
-
-pub(crate) type Answer = Result<Written, LedgerDown>;
-pub(crate) type Reply = oneshot::Sender<Answer>;
-
-/// One record to write, and who waits for it.
-pub(crate) struct Submission {
-    pub(crate) entry: Entry,
-    pub(crate) replies: Replies,
-}
-
-pub(crate) enum Replies {
-    One(Reply),
-    Many(Vec<Reply>),
-}
-
-impl Replies {
-    pub(crate) fn send(self, answer: Answer) {
-        // A waiter that has gone away does not unmake its record.
-        match self {
-            Self::One(reply) => {
-                let _ = reply.send(answer);
-            }
-            Self::Many(replies) => {
-                for reply in replies {
-                    let _ = reply.send(answer);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
-            Self::Many(replies) => replies.len(),
-        }
-    }
-}
-
-pub(crate) enum Entry {
-    Final(Box<Final>),
-    Intent(Box<(Arrival, Intent)>),
-    Event(Event),
-}
-
-/// The final record of a request, or of `count` refusals that share it.
-pub(crate) struct Final {
-    pub(crate) arrival: Arrival,
-    pub(crate) ending: Ending,
-    pub(crate) size_bytes_out: u64,
-    pub(crate) count: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::{Note, sample};
+    use crate::event::Note;
+    use crate::sample;
 
     // R226
     #[tokio::test]
@@ -291,8 +197,8 @@ mod tests {
             synced: true.into(),
             last_seq: 0.into(),
         });
-        let pen = Arc::new(Pen::lost(Arc::clone(&health)));
-        let ledger = Ledger::assemble(queue, pen, health, Vec::new());
+        let inline = Arc::new(InlineWriter::closed(Arc::clone(&health)));
+        let ledger = Ledger::assemble(queue, inline, health, Vec::new());
         let waiting = ledger
             .enqueue(Entry::Event(Event::Admin(Note::done("a.b", "c", None, "d"))))
             .unwrap();

@@ -1,13 +1,13 @@
-//! The chain: every record names the hash of the one before it. The scribe writes the next link; `follow` checks one.
+//! The chain: every record names the hash of the one before it. [`Chain`] writes the next link; [`follow`] checks one.
 
+use std::fmt;
 use std::time::Instant;
 
 use memchr::memmem;
 use vocabulary::{Clock, Digest, Timestamp};
 
-use crate::append::Entry;
-use crate::record::{self, Request, Seal, write_text};
-use crate::verify::BreakKind;
+use crate::entry::Entry;
+use crate::record::{HASH_MEMBER_PREFIX, Request, Seal, write_event, write_request, write_text};
 
 /// Where the chain stands after a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ impl Head {
 }
 
 /// Writes records, each linked to the one before.
-pub(crate) struct Scribe {
+pub(crate) struct Chain {
     log: Vec<u8>,
     clock: Clock,
     head: Head,
@@ -37,7 +37,7 @@ pub(crate) struct Scribe {
     second_text: Vec<u8>,
 }
 
-impl Scribe {
+impl Chain {
     pub(crate) fn new(origin: &str, clock: Clock, head: Head) -> Self {
         let mut log = Vec::new();
         write_text(origin, &mut log);
@@ -62,9 +62,9 @@ impl Scribe {
     /// Appends the entry's line to `out`; gives back its place in the log.
     pub(crate) fn write(&mut self, entry: &Entry, now: Instant, out: &mut Vec<u8>) -> u64 {
         self.link(out, |out, seal| match entry {
-            Entry::Final(entry) => record::write_request(out, &Request::of_final(entry, now), seal),
-            Entry::Intent(entry) => record::write_request(out, &Request::of_intent(&entry.0, &entry.1), seal),
-            Entry::Event(event) => record::write_event(out, event, seal),
+            Entry::Final(entry) => write_request(out, &Request::of_final(entry, now), seal),
+            Entry::Intent(entry) => write_request(out, &Request::of_intent(entry), seal),
+            Entry::Event(event) => write_event(out, event, seal),
         })
     }
 
@@ -107,6 +107,39 @@ impl Scribe {
     }
 }
 
+/// What is wrong with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BreakKind {
+    /// It is not a record in its canonical spelling.
+    Spelling,
+    /// Its hash is not the one it states.
+    RecordHash,
+    /// It does not follow the record before it.
+    PreviousHash,
+    /// A record is missing before it, or it stands twice.
+    Sequence,
+    /// It is older than the record before it.
+    Time,
+    /// It belongs to another log.
+    Log,
+    /// The last line is incomplete.
+    Incomplete,
+}
+
+impl fmt::Display for BreakKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spelling => "is not a record in canonical spelling",
+            Self::RecordHash => "does not have the hash it states",
+            Self::PreviousHash => "does not follow the record before it",
+            Self::Sequence => "is out of sequence",
+            Self::Time => "is older than the record before it",
+            Self::Log => "belongs to another log",
+            Self::Incomplete => "is incomplete",
+        })
+    }
+}
+
 /// Checks that `line` (without its newline) is a whole record and follows `before`; gives back the new head.
 ///
 /// Without a head the line is taken as the first that is left of a longer log.
@@ -140,7 +173,7 @@ pub(crate) fn follow(line: &[u8], before: Option<&Head>) -> Result<Head, BreakKi
 ///
 /// A name between unescaped quotes after a comma can only be a member's, and no nested object has a `record_hash`.
 fn hashes(line: &[u8]) -> Option<(Digest, Digest)> {
-    let gap = memmem::find(line, record::HASH_MEMBER_PREFIX.as_bytes())?;
+    let gap = memmem::find(line, HASH_MEMBER_PREFIX.as_bytes())?;
     let (head, rest) = line.split_at(gap);
     let stated = Digest::parse(std::str::from_utf8(rest.get(16..87)?).ok()?)?;
     let tail = rest.get(87..)?.strip_prefix(b"\"")?;

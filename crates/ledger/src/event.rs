@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use vocabulary::{Digest, ReceiptId};
 
-use crate::Verdict;
+use crate::ending::Verdict;
 use crate::harness::{HarnessAttempt, HarnessResult};
 
 /// Something worth a record that is not a request on the data plane.

@@ -2,21 +2,24 @@
 //! written before the answer is released. A [`Receipt`] is the proof that the record was written;
 //! nothing outside this crate can make one. [`verify`] and [`LedgerReader`] work on the files alone.
 
-mod append;
-mod chain;
+mod settings;
 mod ending;
-mod event;
 mod harness;
-mod open;
-mod receipt;
+mod event;
+mod entry;
 mod record;
+mod chain;
 mod segment;
+mod receipt;
+mod append;
 mod verify;
+mod open;
 
 #[cfg(test)]
 mod sample;
 
-pub use append::{Durability, Ledger, LedgerDown, Settings};
+pub use append::Ledger;
+pub use chain::BreakKind;
 pub use ending::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
     TokenSource, Verdict,
@@ -27,6 +30,7 @@ pub use harness::{
     RunStatus,
 };
 pub use open::{OpenError, Opened, stored_origin};
-pub use receipt::{EventReceipt, IntentReceipt, Receipt};
+pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt};
 pub use segment::{LedgerReader, Lines, Position, Span};
-pub use verify::{Break, BreakKind, Finding, Intact, verify};
+pub use settings::{Durability, Settings};
+pub use verify::{Break, Finding, Intact, verify};

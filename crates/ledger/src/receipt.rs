@@ -1,4 +1,4 @@
-//! The evidence that a record was written. Only the appender makes it, after the fact.
+//! The evidence that a record was written. Only the log's writer makes it, after the fact.
 
 use vocabulary::ReceiptId;
 
@@ -103,9 +103,23 @@ impl EventReceipt {
     }
 }
 
-/// What the appender hands back for a record it has written.
+/// Why no receipt was given. What it was asked for must not be released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LedgerDown {
+    /// More waits to be recorded than the log can take.
+    #[error("the ledger's queue is full")]
+    QueueFull,
+    /// The record could not be written, or could not be brought to the disk.
+    #[error("the ledger cannot write to its disk")]
+    Disk,
+    /// The log was closed.
+    #[error("the ledger is closed")]
+    Stopped,
+}
+
+/// What the writer hands back for a record it has written.
 ///
-/// INVARIANT: made by `appender` and `sync` alone, after `write(2)`, or after `fdatasync` where the record asks for it.
+/// INVARIANT: made by `append::writer` and `append::sync` alone, after `write(2)`, or after `fdatasync` where the record asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) id: Option<ReceiptId>,

@@ -6,7 +6,7 @@ use std::io;
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, canonical};
 
-use crate::chain::{Head, follow, seq_of};
+use crate::chain::{BreakKind, Head, follow, seq_of};
 use crate::segment::{LedgerReader, Position, Span};
 
 /// What verification found.
@@ -40,25 +40,6 @@ pub struct Break {
     pub kind: BreakKind,
 }
 
-/// What is wrong with a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BreakKind {
-    /// It is not a record in its canonical spelling.
-    Spelling,
-    /// Its hash is not the one it states.
-    RecordHash,
-    /// It does not follow the record before it.
-    PreviousHash,
-    /// A record is missing before it, or it stands twice.
-    Sequence,
-    /// It is older than the record before it.
-    Time,
-    /// It belongs to another log.
-    Log,
-    /// The last line is incomplete.
-    Incomplete,
-}
-
 impl fmt::Display for Break {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { segment, offset } = self.position;
@@ -66,20 +47,6 @@ impl fmt::Display for Break {
             Some(seq) => write!(f, "record {seq} (segment {segment:08}, byte {offset}) {}", self.kind),
             None => write!(f, "the record at segment {segment:08}, byte {offset} {}", self.kind),
         }
-    }
-}
-
-impl fmt::Display for BreakKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Spelling => "is not a record in canonical spelling",
-            Self::RecordHash => "does not have the hash it states",
-            Self::PreviousHash => "does not follow the record before it",
-            Self::Sequence => "is out of sequence",
-            Self::Time => "is older than the record before it",
-            Self::Log => "belongs to another log",
-            Self::Incomplete => "is incomplete",
-        })
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use vocabulary::{Principal, ReasonCode};
 
-use crate::append::{Entry, Final, Replies, Reply, Submission};
-use crate::{Ending, MessageFacts, Verdict};
+use crate::append::queue::{Replies, Reply, Submission};
+use crate::ending::{Ending, MessageFacts, Verdict};
+use crate::entry::{Entry, Final};
 
 /// Refusals of one kind that get a record each, per second.
 const ALONE: u32 = 100;
@@ -40,7 +41,13 @@ pub(crate) struct Floods {
 
 struct Flood {
     seen: u32,
-    held: Option<(Box<Final>, Vec<Reply>)>,
+    held: Option<Held>,
+}
+
+/// Refusals that will share a record, and who waits for it.
+struct Held {
+    shared: Box<Final>,
+    waiting: Vec<Reply>,
 }
 
 impl Floods {
@@ -75,11 +82,16 @@ impl Floods {
         }
         self.held += 1;
         match &mut flood.held {
-            Some((shared, waiting)) => {
+            Some(Held { shared, waiting }) => {
                 shared.absorb(&entry);
                 waiting.extend(replies.into_each());
             }
-            None => flood.held = Some((entry, replies.into_each())),
+            None => {
+                flood.held = Some(Held {
+                    shared: entry,
+                    waiting: replies.into_each(),
+                })
+            }
         }
         None
     }
@@ -89,13 +101,13 @@ impl Floods {
         let all = self.held >= MOST_HELD;
         if all {
             let held = self.kinds.values_mut().filter_map(|flood| flood.held.take());
-            out.extend(held.map(shared_submission));
+            out.extend(held.map(Held::into_submission));
             self.held = 0;
         }
         while let Some((_, kind)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
-            if let Some((shared, waiting)) = self.kinds.remove(&kind).and_then(|flood| flood.held) {
-                self.held = self.held.saturating_sub(waiting.len());
-                out.push(shared_submission((shared, waiting)));
+            if let Some(held) = self.kinds.remove(&kind).and_then(|flood| flood.held) {
+                self.held = self.held.saturating_sub(held.waiting.len());
+                out.push(held.into_submission());
             }
         }
     }
@@ -103,7 +115,7 @@ impl Floods {
     /// Moves everything held to `out`.
     pub(crate) fn release_all(&mut self, out: &mut Vec<Submission>) {
         let held = self.kinds.drain().filter_map(|(_, flood)| flood.held);
-        out.extend(held.map(shared_submission));
+        out.extend(held.map(Held::into_submission));
         self.ends.clear();
         self.held = 0;
     }
@@ -111,6 +123,15 @@ impl Floods {
     /// When [`Floods::release`] has something to do next.
     pub(crate) fn next_release(&self) -> Option<Instant> {
         self.ends.front().filter(|_| self.held > 0).map(|(end, _)| *end)
+    }
+}
+
+impl Held {
+    fn into_submission(self) -> Submission {
+        Submission {
+            entry: Entry::Final(self.shared),
+            replies: Replies::Many(self.waiting),
+        }
     }
 }
 
@@ -197,13 +218,6 @@ impl Replies {
             Self::One(reply) => vec![reply],
             Self::Many(replies) => replies,
         }
-    }
-}
-
-fn shared_submission((shared, waiting): (Box<Final>, Vec<Reply>)) -> Submission {
-    Submission {
-        entry: Entry::Final(shared),
-        replies: Replies::Many(waiting),
     }
 }
 

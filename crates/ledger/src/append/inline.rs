@@ -1,37 +1,38 @@
-//! The pen: whoever holds it writes the next record. The thread takes it for what is queued; a caller whose record
-//! need only reach the kernel takes it if it lies free, and saves the way through the queue and back.
+//! Writing inline: whoever holds the lock on the writer writes the next record. The thread takes it for what is queued;
+//! a caller whose record need only reach the kernel takes it if it is free, and saves the way through the queue and back.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
 
-use crate::append::writer::{Appender, Turn};
-use crate::append::{Final, Health, Job};
+use crate::append::queue::{Health, Job};
+use crate::append::writer::{Turn, Writer};
+use crate::entry::Final;
 use crate::receipt::Written;
 
-/// How often a caller looks whether the pen has become free before it queues: about as long as a record takes.
+/// How often a caller looks whether the writer has become free before it queues: about as long as a record takes.
 const LOOKS: usize = 100;
 
-/// The one appender, or nothing once the log is closed.
-pub(crate) struct Pen {
-    appender: Mutex<Option<Appender>>,
+/// The one writer, or nothing once the log is closed.
+pub(crate) struct InlineWriter {
+    writer: Mutex<Option<Writer>>,
     health: Arc<Health>,
 }
 
-impl Pen {
-    pub(crate) fn new(appender: Appender) -> Self {
+impl InlineWriter {
+    pub(crate) fn new(writer: Writer) -> Self {
         Self {
-            health: Arc::clone(&appender.health),
-            appender: Mutex::new(Some(appender)),
+            health: Arc::clone(&writer.health),
+            writer: Mutex::new(Some(writer)),
         }
     }
 
-    /// Nobody can write with it.
+    /// One that writes nothing any more.
     #[cfg(test)]
-    pub(crate) fn lost(health: Arc<Health>) -> Self {
+    pub(crate) fn closed(health: Arc<Health>) -> Self {
         Self {
-            appender: Mutex::new(None),
+            writer: Mutex::new(None),
             health,
         }
     }
@@ -39,8 +40,8 @@ impl Pen {
     /// Writes a final record at once; `None` where it has to queue.
     pub(crate) fn write_now(&self, entry: &Final) -> Option<Written> {
         for _ in 0..LOOKS {
-            match self.appender.try_lock() {
-                Ok(mut appender) => return appender.as_mut()?.write_now(entry),
+            match self.writer.try_lock() {
+                Ok(mut writer) => return writer.as_mut()?.write_now(entry),
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
                 Err(TryLockError::Poisoned(_)) => {
                     self.health.written.store(false, Ordering::Release);
@@ -68,21 +69,21 @@ impl Pen {
                 Err(RecvTimeoutError::Disconnected) => Some(Job::Stop),
             };
             // Somebody panicked while writing: what the log looks like is for the next start to find out.
-            let Ok(mut pen) = self.appender.lock() else { return };
-            let Some(appender) = pen.as_mut() else { return };
-            if appender.turn(first, queue, &mut group) == Turn::Last {
+            let Ok(mut held) = self.writer.lock() else { return };
+            let Some(writer) = held.as_mut() else { return };
+            if writer.turn(first, queue, &mut group) == Turn::Last {
                 return;
             }
-            deadline = appender.next_deadline();
+            deadline = writer.next_deadline();
         }
     }
 }
 
-/// Puts the pen away for good.
-struct Closing<'a>(&'a Pen);
+/// Closes the writer for good.
+struct Closing<'a>(&'a InlineWriter);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        drop(self.0.appender.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(vocabulary::lock(&self.0.writer).take());
     }
 }

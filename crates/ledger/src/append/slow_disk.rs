@@ -15,13 +15,13 @@ const AVOID_SYNCS: Duration = Duration::from_secs(2);
 
 /// What the last writes of callers showed.
 #[derive(Default)]
-pub(crate) struct Caution {
+pub(crate) struct SlowDisk {
     slow_until: Option<Instant>,
     syncs_block_until: Option<Instant>,
     held_up: u32,
 }
 
-impl Caution {
+impl SlowDisk {
     /// Whether a caller may write by itself, the disk being as it is.
     pub(crate) fn admits(&self, disk: Disk, now: Instant) -> bool {
         let over = |until: Option<Instant>| until.is_none_or(|until| until <= now);
@@ -56,23 +56,23 @@ mod tests {
 
     #[test]
     fn a_slow_write_is_followed_by_none_for_a_while() {
-        let (mut caution, now) = (Caution::default(), Instant::now());
-        assert!(caution.admits(Disk::Idle, now));
-        caution.learn(Disk::Idle, now, Duration::from_millis(21));
-        assert!(!caution.admits(Disk::Idle, now) && !caution.admits(Disk::Syncing, now));
-        assert!(caution.admits(Disk::Idle, now + AVOID_SLOW));
+        let (mut slow_disk, now) = (SlowDisk::default(), Instant::now());
+        assert!(slow_disk.admits(Disk::Idle, now));
+        slow_disk.learn(Disk::Idle, now, Duration::from_millis(21));
+        assert!(!slow_disk.admits(Disk::Idle, now) && !slow_disk.admits(Disk::Syncing, now));
+        assert!(slow_disk.admits(Disk::Idle, now + AVOID_SLOW));
     }
 
     #[test]
     fn syncs_are_kept_clear_of_where_writes_wait_for_them_and_nowhere_else() {
-        let (mut caution, now) = (Caution::default(), Instant::now());
+        let (mut slow_disk, now) = (SlowDisk::default(), Instant::now());
         for took in [LONG, LONG, QUICK, LONG, LONG] {
-            caution.learn(Disk::Syncing, now, took);
-            caution.learn(Disk::Idle, now, LONG);
-            assert!(caution.admits(Disk::Syncing, now), "two long writes show nothing");
+            slow_disk.learn(Disk::Syncing, now, took);
+            slow_disk.learn(Disk::Idle, now, LONG);
+            assert!(slow_disk.admits(Disk::Syncing, now), "two long writes show nothing");
         }
-        caution.learn(Disk::Syncing, now, LONG);
-        assert!(!caution.admits(Disk::Syncing, now) && caution.admits(Disk::Idle, now));
-        assert!(caution.admits(Disk::Syncing, now + AVOID_SYNCS), "it is tried again");
+        slow_disk.learn(Disk::Syncing, now, LONG);
+        assert!(!slow_disk.admits(Disk::Syncing, now) && slow_disk.admits(Disk::Idle, now));
+        assert!(slow_disk.admits(Disk::Syncing, now + AVOID_SYNCS), "it is tried again");
     }
 }

@@ -1,4 +1,4 @@
-//! Brings records to the disk beside the appender, so that those who need not wait for it do not.
+//! Brings records to the disk beside the writer, so that those who need not wait for it do not.
 
 use std::fs::File;
 use std::io;
@@ -8,11 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::LedgerDown;
-use crate::append::{Health, Replies};
-use crate::receipt::Written;
+use crate::append::queue::{Health, Replies};
+use crate::receipt::{LedgerDown, Written};
 
-/// The appender's end of the sync thread.
+/// The writer's end of the sync thread.
 pub(crate) struct Syncer {
     requests: Sender<Request>,
     dirty: Arc<AtomicBool>,

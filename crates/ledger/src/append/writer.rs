@@ -10,39 +10,42 @@ use std::time::{Duration, Instant};
 use vocabulary::{ReasonCode, ReceiptId, Risk};
 
 use crate::append::flood::Floods;
-use crate::append::slow_disk::Caution;
+use crate::append::queue::{Health, Job, Submission};
+use crate::append::slow_disk::SlowDisk;
 use crate::append::sync::{Syncer, Waiter};
-use crate::append::{Entry, Final, Health, Job, Submission};
-use crate::chain::{Head, Scribe};
-use crate::receipt::Written;
+use crate::chain::{Chain, Head};
+use crate::ending::{Ending, Status, Verdict};
+use crate::entry::{Entry, Final};
+use crate::event::{Event, Note};
+use crate::receipt::{LedgerDown, Written};
 use crate::record::{Request, write_request};
 use crate::segment::{Position, Tail};
-use crate::{Durability, Ending, Event, LedgerDown, Note, Status, Verdict};
+use crate::settings::{Durability, Settings};
 
 /// Records written at once.
 const GROUP: usize = 1024;
 /// How long after a failed write the next is tried, if nobody asks before.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What writes. INVARIANT: there is one, behind the pen, so that the order of the chain is that of the file.
-pub(crate) struct Appender {
-    pub(crate) tail: Tail,
-    pub(crate) scribe: Scribe,
-    pub(crate) syncer: Syncer,
+/// What writes. INVARIANT: there is one, behind the inline writer's lock, so that the order of the chain is that of the file.
+pub(crate) struct Writer {
+    tail: Tail,
+    chain: Chain,
+    syncer: Syncer,
     pub(crate) health: Arc<Health>,
-    pub(crate) durability: Durability,
-    pub(crate) segment_bytes: u64,
-    pub(crate) floods: Floods,
+    durability: Durability,
+    segment_bytes: u64,
+    floods: Floods,
     /// Where the intents stand that have no final record yet.
-    pub(crate) open: HashMap<ReceiptId, Position>,
-    pub(crate) outage: Option<Outage>,
-    pub(crate) buffer: Vec<u8>,
+    open: HashMap<ReceiptId, Position>,
+    outage: Option<Outage>,
+    buffer: Vec<u8>,
     /// When callers do not wait for the disk themselves.
-    pub(crate) caution: Caution,
+    slow_disk: SlowDisk,
 }
 
 /// The time since writing failed.
-pub(crate) struct Outage {
+struct Outage {
     since: Instant,
     refused: u64,
     /// Finals of calls whose intent is in the log: they are written first when writing works again.
@@ -63,7 +66,23 @@ pub(crate) enum Turn {
     Last,
 }
 
-impl Appender {
+impl Writer {
+    pub(crate) fn new(tail: Tail, chain: Chain, syncer: Syncer, health: Arc<Health>, settings: &Settings) -> Self {
+        Self {
+            tail,
+            chain,
+            syncer,
+            health,
+            durability: settings.durability,
+            segment_bytes: settings.segment_bytes,
+            floods: Floods::default(),
+            open: HashMap::new(),
+            outage: None,
+            buffer: Vec::new(),
+            slow_disk: SlowDisk::default(),
+        }
+    }
+
     /// Writes `first`, everything that is queued behind it, and what has been held back long enough.
     pub(crate) fn turn(&mut self, first: Option<Job>, queue: &Receiver<Job>, group: &mut Vec<Submission>) -> Turn {
         let turn = self.collect(first, queue, group);
@@ -110,19 +129,19 @@ impl Appender {
             && !self.final_waits_for_disk(&entry.ending)
             && self.outage.is_none()
             && self.tail.length() < self.segment_bytes
-            && self.caution.admits(disk, now);
+            && self.slow_disk.admits(disk, now);
         if !ready {
             return None;
         }
-        let before = self.scribe.head();
+        let before = self.chain.head();
         self.buffer.clear();
-        let seq = self.scribe.link(&mut self.buffer, |out, seal| {
+        let seq = self.chain.link(&mut self.buffer, |out, seal| {
             write_request(out, &Request::of_final(entry, now), seal)
         });
         let written = self.tail.append(&self.buffer);
-        self.caution.learn(disk, now, now.elapsed());
+        self.slow_disk.learn(disk, now, now.elapsed());
         if written.is_err() {
-            self.scribe.return_to(before);
+            self.chain.return_to(before);
             return None;
         }
         self.health.last_seq.store(seq, Ordering::Release);
@@ -145,7 +164,7 @@ impl Appender {
         if group.is_empty() && outage.is_none() {
             return;
         }
-        let before = self.scribe.head();
+        let before = self.chain.head();
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         let placed = self.encode(outage.as_ref(), group, &mut buffer);
@@ -160,9 +179,9 @@ impl Appender {
     fn encode(&mut self, outage: Option<&Outage>, group: &mut Vec<Submission>, buffer: &mut Vec<u8>) -> Vec<Placed> {
         let now = Instant::now();
         if let Some(outage) = outage {
-            self.scribe.write(&Entry::Event(outage.resumed(now)), now, buffer);
+            self.chain.write(&Entry::Event(outage.resumed(now)), now, buffer);
             for entry in &outage.owed {
-                self.scribe.link(buffer, |out, seal| {
+                self.chain.link(buffer, |out, seal| {
                     write_request(out, &Request::of_final(entry, now), seal)
                 });
             }
@@ -171,7 +190,7 @@ impl Appender {
             .drain(..)
             .map(|submission| {
                 let offset = buffer.len() as u64;
-                let seq = self.scribe.write(&submission.entry, now, buffer);
+                let seq = self.chain.write(&submission.entry, now, buffer);
                 Placed {
                     submission,
                     seq,
@@ -195,7 +214,7 @@ impl Appender {
 
     /// The group is in the kernel: answers those who wait for that, and passes on those who wait for the disk.
     fn settle(&mut self, outage: Option<Outage>, placed: Vec<Placed>, start: Position) {
-        self.health.last_seq.store(self.scribe.head().seq, Ordering::Release);
+        self.health.last_seq.store(self.chain.head().seq, Ordering::Release);
         if let Some(outage) = outage {
             self.health.written.store(true, Ordering::Release);
             tracing::info!(refused = outage.refused, "the ledger can write again");
@@ -221,8 +240,8 @@ impl Appender {
                         offset: start.offset + offset,
                         ..start
                     };
-                    self.open.insert(entry.0.receipt_id, position);
-                    Some(entry.0.receipt_id)
+                    self.open.insert(entry.arrival.receipt_id, position);
+                    Some(entry.arrival.receipt_id)
                 }
                 Entry::Event(event) => event.receipt_id(),
             };
@@ -241,7 +260,7 @@ impl Appender {
 
     /// Nothing of the group is in the log: refuses everybody, and keeps the finals that an intent waits for.
     fn refuse(&mut self, outage: Option<Outage>, placed: Vec<Placed>, before: Head, error: &io::Error) {
-        self.scribe.return_to(before);
+        self.chain.return_to(before);
         self.health.written.store(false, Ordering::Release);
         if outage.is_none() {
             tracing::error!(%error, "the ledger cannot write; calls are refused");
@@ -273,7 +292,7 @@ impl Appender {
             (_, Entry::Final(entry)) => self.final_waits_for_disk(&entry.ending),
             (Durability::Always, _) => true,
             (Durability::Interval, _) => false,
-            (Durability::Writes, Entry::Intent(entry)) => entry.1.message.risk != Some(Risk::Low),
+            (Durability::Writes, Entry::Intent(entry)) => entry.intent.message.risk != Some(Risk::Low),
             (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
             (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_) | Event::Screening(_))) => false,
             // What it announces is applied by hooks and seen by consumers.
@@ -298,7 +317,7 @@ impl Appender {
     }
 }
 
-impl Drop for Appender {
+impl Drop for Writer {
     fn drop(&mut self) {
         // However writing ended, nothing is written from here on.
         self.health.written.store(false, Ordering::Release);

@@ -5,10 +5,10 @@ use std::fs;
 
 use vocabulary::ReceiptId;
 
-use super::OpenError;
-use crate::chain::{Head, follow, seq_of, text_member};
+use super::error::OpenError;
+use crate::chain::{BreakKind, Head, follow, seq_of, text_member};
 use crate::segment::{LedgerReader, Position, Span, last_line, read_open_intents};
-use crate::verify::{Break, BreakKind};
+use crate::verify::Break;
 
 /// What the files say.
 pub(super) struct Found {
@@ -48,8 +48,8 @@ pub(super) fn examine(reader: &LedgerReader, origin: &str) -> Result<Found, Open
         None => None,
     };
     let mut intents = Intents::default();
-    for position in earlier_intents(reader, scanned, before)? {
-        intents.add(position);
+    for (id, span) in earlier_intents(reader, scanned, before)? {
+        intents.add(id, span);
     }
     let (head, end) = scan(reader, scanned, start, &mut intents)?;
     let length = fs::metadata(reader.path(newest)).map_err(disk("read a segment"))?.len();
@@ -160,7 +160,7 @@ struct Intents {
 }
 
 impl Intents {
-    fn add(&mut self, (id, span): (ReceiptId, Span)) {
+    fn add(&mut self, id: ReceiptId, span: Span) {
         self.open.insert(id, span);
     }
 

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, ReasonCode, canonical};
 
-use crate::chain::Scribe;
+use crate::chain::Chain;
 
 /// Appends the final record that `intent` never got: `ERROR_INTERRUPTED`, and nobody knows whether it was carried out.
 ///
 /// `None` where the line is no intent's.
-pub(crate) fn write_interrupted(intent: &[u8], scribe: &mut Scribe, out: &mut Vec<u8>) -> Option<u64> {
+pub(crate) fn write_interrupted(intent: &[u8], chain: &mut Chain, out: &mut Vec<u8>) -> Option<u64> {
     let limits = Limits {
         max_bytes: usize::MAX,
         max_depth: 16,
@@ -29,7 +29,7 @@ pub(crate) fn write_interrupted(intent: &[u8], scribe: &mut Scribe, out: &mut Ve
             _ => {}
         }
     }
-    let place = scribe.link(out, |out, seal| {
+    let place = chain.link(out, |out, seal| {
         let seq = seal.seq.to_string();
         let (ts, prev) = (String::from_utf8_lossy(seal.ts), seal.prev.to_string());
         let mut record = Value::Object(members.clone());

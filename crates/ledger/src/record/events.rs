@@ -2,8 +2,7 @@
 
 use vocabulary::Digest;
 
-use super::Seal;
-use super::line::{Line, fill};
+use super::line::{Line, Seal, fill};
 use crate::event::{EgressAttempt, Note, ScreeningDecision};
 
 pub(super) fn write_note(out: &mut Vec<u8>, kind: &str, note: &Note, seal: &Seal<'_>) -> Digest {

@@ -2,8 +2,7 @@
 
 use vocabulary::Digest;
 
-use super::Seal;
-use super::line::{Line, fill};
+use super::line::{Line, Seal, fill};
 use crate::harness::{HarnessAttempt, HarnessOutput, HarnessResult, HarnessUsage, HarnessWalls};
 
 pub(super) fn write_attempt(out: &mut Vec<u8>, record: &HarnessAttempt, seal: &Seal<'_>) -> Digest {

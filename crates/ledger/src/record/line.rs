@@ -2,6 +2,16 @@
 
 use vocabulary::{Digest, ReceiptId, TraceId};
 
+/// What the chain adds to every record.
+pub(crate) struct Seal<'a> {
+    /// The log's name, already a JSON string.
+    pub(crate) log: &'a [u8],
+    pub(crate) seq: u64,
+    /// The time, already spelled.
+    pub(crate) ts: &'a [u8],
+    pub(crate) prev: &'a Digest,
+}
+
 /// Hashes the record around the gap for `record_hash`, fills the gap and ends the line.
 pub(super) fn fill(out: &mut Vec<u8>, start: usize, gap: usize) -> Digest {
     let after = gap + HASH_MEMBER.len();

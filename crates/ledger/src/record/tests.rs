@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use vocabulary::json::{Limits, Value};
-use vocabulary::{Clock, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, canonical};
+use vocabulary::{Clock, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, Confinement, canonical};
 
+use super::line::Line;
+use super::request::Outcome;
 use super::*;
-use crate::append::Entry;
-use crate::chain::{Head, Scribe};
+use crate::chain::{Chain, Head};
+use crate::ending::{Arrival, Ending, MessageFacts, Outcome as OutcomeFacts, Status, Verdict};
+use crate::entry::{Announced, Entry, Final};
+use crate::event::{EgressAttempt, EgressCall, FindingNote, Note, ScreeningDecision};
 use crate::sample;
-use crate::{EgressAttempt, EgressCall, FindingNote, Note, Outcome as OutcomeFacts, ScreeningDecision};
 
 const SCHEMA: &str = include_str!("../../../../docs/receipt.schema.json");
 
@@ -64,7 +67,10 @@ fn entries(began: Instant) -> Vec<Entry> {
         count: 1,
     });
     let mut entries: Vec<Entry> = finals.map(|entry| Entry::Final(Box::new(entry))).collect();
-    entries.push(Entry::Intent(Box::new((arrival, sample::intent(Risk::Medium)))));
+    entries.push(Entry::Intent(Box::new(Announced {
+        arrival,
+        intent: sample::intent(Risk::Medium),
+    })));
     let mut note = Note::done("token.create", "admin \"root\"", Some("tok_1"), "a token was made\n");
     entries.push(Entry::Event(Event::Admin(note.clone())));
     note = Note::refused("tool.approve", "admin", None, "no such tool");
@@ -208,14 +214,14 @@ fn a_process_is_named_with_its_walls_and_an_attempt_with_the_one_call_it_was_for
 fn written() -> Vec<u8> {
     let began = Instant::now();
     let clock = Clock::standing_at(Timestamp::from_micros(1_794_744_000_123_456));
-    let mut scribe = Scribe::new(
+    let mut chain = Chain::new(
         "gw-1.example/portreeve",
         clock,
         Head::of_origin("gw-1.example/portreeve"),
     );
     let mut out = Vec::new();
     for entry in entries(began) {
-        scribe.write(&entry, began + Duration::from_micros(5120), &mut out);
+        chain.write(&entry, began + Duration::from_micros(5120), &mut out);
     }
     out
 }

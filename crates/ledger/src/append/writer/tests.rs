@@ -1,20 +1,22 @@
-//! What the appender does when the disk fails, and whom it lets wait.
+//! What the writer does when the disk fails, and whom it lets wait.
 
 use serde_json::Value as Json;
 
 use super::*;
+use crate::append::Ledger;
 use crate::append::sync::Disk;
-use crate::open::{prepare, start};
+use crate::entry::Announced;
+use crate::open::prepare;
 use crate::sample::{self, Folder};
 use crate::segment::LedgerReader;
 use crate::segment::tests::Faults;
-use crate::{Finding, Ledger, Settings, verify};
+use crate::{Finding, verify};
 
 fn open(folder: &Folder) -> (Ledger, Faults) {
     let settings = Settings::new("gw/test");
-    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
+    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
     let faults = tail.faults.clone();
-    (start(tail, scribe, settings).unwrap(), faults)
+    (Ledger::start(tail, chain, &settings).unwrap(), faults)
 }
 
 fn records(folder: &Folder) -> Vec<Json> {
@@ -112,8 +114,8 @@ async fn a_call_whose_final_could_not_be_written_gets_one_that_says_its_answer_w
 fn who_waits_for_the_disk_is_as_the_table_says() {
     let folder = Folder::new();
     let settings = Settings::new("gw/test");
-    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
-    let mut appender = appender(tail, scribe, &settings);
+    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
+    let mut writer = writer(tail, chain, &settings);
     let last = |ending| {
         Entry::Final(Box::new(Final {
             arrival: sample::arrival(),
@@ -122,7 +124,12 @@ fn who_waits_for_the_disk_is_as_the_table_says() {
             count: 1,
         }))
     };
-    let intent = |risk| Entry::Intent(Box::new((sample::arrival(), sample::intent(risk))));
+    let intent = |risk| {
+        Entry::Intent(Box::new(Announced {
+            arrival: sample::arrival(),
+            intent: sample::intent(risk),
+        }))
+    };
     let note = || Note::done("token.create", "admin", None, "");
     let entries = [
         (last(sample::called(Risk::Low, Status::Success, Some(true))), false),
@@ -135,12 +142,12 @@ fn who_waits_for_the_disk_is_as_the_table_says() {
         (Entry::Event(Event::Inventory(note())), false),
     ];
     for (place, (entry, waits)) in entries.iter().enumerate() {
-        appender.durability = Durability::Writes;
-        assert_eq!(appender.waits_for_disk(entry), *waits, "{place}");
-        appender.durability = Durability::Always;
-        assert!(appender.waits_for_disk(entry));
-        appender.durability = Durability::Interval;
-        assert!(!appender.waits_for_disk(entry));
+        writer.durability = Durability::Writes;
+        assert_eq!(writer.waits_for_disk(entry), *waits, "{place}");
+        writer.durability = Durability::Always;
+        assert!(writer.waits_for_disk(entry));
+        writer.durability = Durability::Interval;
+        assert!(!writer.waits_for_disk(entry));
     }
 }
 
@@ -220,8 +227,8 @@ async fn nothing_is_written_once_the_log_is_closed() {
 async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let folder = Folder::new();
     let settings = Settings::new("gw/test");
-    let (tail, scribe, _) = prepare(folder.path(), &settings).unwrap();
-    let mut appender = appender(tail, scribe, &settings);
+    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
+    let mut writer = writer(tail, chain, &settings);
     let last = |ending| Final {
         arrival: sample::arrival(),
         ending,
@@ -231,46 +238,34 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let low = last(sample::called(Risk::Low, Status::Success, Some(true)));
     let high = last(sample::called(Risk::High, Status::Success, Some(true)));
     let refused = last(sample::refused(ReasonCode::DenyNoPermission));
-    assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(1));
-    assert!(appender.write_now(&high).is_none(), "the disk is to be waited for");
-    assert!(appender.write_now(&refused).is_none(), "it may be one of a flood");
+    assert_eq!(writer.write_now(&low).map(|written| written.seq), Some(1));
+    assert!(writer.write_now(&high).is_none(), "the disk is to be waited for");
+    assert!(writer.write_now(&refused).is_none(), "it may be one of a flood");
     let held_up = Duration::from_millis(5);
     for _ in 0..3 {
-        appender.caution.learn(Disk::Syncing, Instant::now(), held_up);
+        writer.slow_disk.learn(Disk::Syncing, Instant::now(), held_up);
     }
-    appender.syncer.syncing.store(true, Ordering::Release);
-    assert!(appender.write_now(&low).is_none(), "writes wait for the sync under way");
-    appender.caution = Caution::default();
-    assert_eq!(appender.write_now(&low).map(|written| written.seq), Some(2));
-    appender.syncer.syncing.store(false, Ordering::Release);
-    appender
-        .caution
+    writer.syncer.syncing.store(true, Ordering::Release);
+    assert!(writer.write_now(&low).is_none(), "writes wait for the sync under way");
+    writer.slow_disk = SlowDisk::default();
+    assert_eq!(writer.write_now(&low).map(|written| written.seq), Some(2));
+    writer.syncer.syncing.store(false, Ordering::Release);
+    writer
+        .slow_disk
         .learn(Disk::Idle, Instant::now(), Duration::from_secs(1));
-    assert!(appender.write_now(&low).is_none(), "the disk was slow just now");
-    appender.caution = Caution::default();
-    appender.segment_bytes = 1;
-    assert!(appender.write_now(&low).is_none(), "a new segment is due");
+    assert!(writer.write_now(&low).is_none(), "the disk was slow just now");
+    writer.slow_disk = SlowDisk::default();
+    writer.segment_bytes = 1;
+    assert!(writer.write_now(&low).is_none(), "a new segment is due");
     assert_eq!(records(&folder).len(), 2);
 }
 
-fn appender(tail: Tail, scribe: Scribe, settings: &Settings) -> Appender {
+fn writer(tail: Tail, chain: Chain, settings: &Settings) -> Writer {
     let health = Arc::new(Health {
         written: true.into(),
         synced: true.into(),
         last_seq: 0.into(),
     });
     let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
-    Appender {
-        tail,
-        scribe,
-        syncer,
-        health,
-        durability: Durability::Writes,
-        segment_bytes: settings.segment_bytes,
-        floods: Floods::default(),
-        open: HashMap::new(),
-        outage: None,
-        buffer: Vec::new(),
-        caution: Caution::default(),
-    }
+    Writer::new(tail, chain, syncer, health, settings)
 }

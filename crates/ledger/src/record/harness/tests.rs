@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::Value as Json;
 use vocabulary::{Clock, Digest, ReceiptId, Timestamp};
 
-use crate::append::Entry;
-use crate::chain::{Head, Scribe};
+use crate::chain::{Chain, Head};
+use crate::entry::Entry;
 use crate::{
     AttemptClass, EgressAttempt, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage,
     HarnessWalls, RunReason, RunStatus,
@@ -108,10 +108,10 @@ fn events() -> Vec<Event> {
 fn written() -> String {
     let clock = Clock::standing_at(Timestamp::from_micros(1_794_744_000_123_456));
     let origin = "gw-1.example/portreeve";
-    let mut scribe = Scribe::new(origin, clock, Head::of_origin(origin));
+    let mut chain = Chain::new(origin, clock, Head::of_origin(origin));
     let mut out = Vec::new();
     for event in events() {
-        scribe.write(&Entry::Event(event), Instant::now(), &mut out);
+        chain.write(&Entry::Event(event), Instant::now(), &mut out);
     }
     String::from_utf8(out).unwrap()
 }
