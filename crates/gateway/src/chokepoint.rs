@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use ledger::{Event, ScreeningDecision};
+use ledger::ScreeningSubject;
 use policy::{Target, ToolEntry};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
 use screening::result::{
-    Decision, FindingNote, Origin, OutputTrust, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Withheld,
-    screen,
+    Origin, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Standing, Withheld, screen,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -37,8 +36,8 @@ impl Gateway {
             .workshop
             .run_if_large(raw.size(), || screen(raw, origin, &rules))
             .await;
-        if screening.decisions().is_empty() {
-            let released = screening.release::<()>(&[]);
+        if screening.is_clean() {
+            let released = screening.release(Vec::new());
             if let Some(result) = released.as_ref().ok().filter(|result| result.fences() > 0) {
                 let (server, name) = (origin.server, mcp::method::recordable(origin.name));
                 tracing::debug!(server, name, texts = result.fences(), "untrusted text was fenced");
@@ -108,22 +107,23 @@ impl Gateway {
 
     pub(crate) async fn recorded(
         &self,
-        screening: Screening,
+        mut screening: Screening,
         origin: &Origin<'_>,
         asked: &Asked,
     ) -> Result<ScreenedResult, Withheld> {
-        let mut receipts = Vec::new();
-        for decision in screening.decisions() {
-            let event = Event::Screening(Box::new(record(decision, origin, asked)));
-            match self.ledger.append_event(event).await {
-                Ok(receipt) => receipts.push(receipt),
+        let mut recorded = Vec::new();
+        for decision in screening.take_decisions() {
+            let name = Some(mcp::method::recordable(origin.name)).filter(|name| !name.is_empty());
+            let subject = subject(asked, origin.server.to_owned(), name);
+            match self.ledger.record(decision, subject).await {
+                Ok(one) => recorded.push(one),
                 Err(down) => {
                     let error = &down as &dyn std::error::Error;
                     tracing::error!(error, "a decision about a result cannot be recorded");
                 }
             }
         }
-        screening.release(&receipts)
+        screening.release(recorded)
     }
 }
 
@@ -236,45 +236,27 @@ pub(crate) fn beside_a_call<'a>(server: &'a ServerId, name: Option<&'a str>, mes
         server: server.as_str(),
         name: name.unwrap_or_default(),
         message,
-        standing: OutputTrust::Untrusted,
+        standing: Standing::Untrusted,
         declared: Declared::Nothing,
     }
 }
 
 /// Trusted is what the operator trusts and what says that it brings nothing from elsewhere; a server's word alone
 /// counts for nothing.
-pub(crate) fn standing(entry: &ToolEntry) -> OutputTrust {
+pub(crate) fn standing(entry: &ToolEntry) -> Standing {
     match (entry.trust, entry.hints.open_world) {
-        (Trust::Internal | Trust::Verified, Some(false)) => OutputTrust::Trusted,
-        (Trust::Internal | Trust::Verified | Trust::Community | Trust::Unknown, _) => OutputTrust::Untrusted,
+        (Trust::Internal | Trust::Verified, Some(false)) => Standing::Trusted,
+        (Trust::Internal | Trust::Verified | Trust::Community | Trust::Unknown, _) => Standing::Untrusted,
     }
 }
 
-pub(crate) fn finding(found: &FindingNote) -> ledger::FindingNote {
-    ledger::FindingNote {
-        category: found.category.as_str().to_owned(),
-        rule: found.rule.clone(),
-        place: found.place.clone(),
-        length: found.length as u64,
-    }
-}
-
-fn record(decision: &Decision, origin: &Origin<'_>, asked: &Asked) -> ScreeningDecision {
-    ScreeningDecision {
+/// What a decision about something of this server is about.
+pub(crate) fn subject(asked: &Asked, server_id: String, tool_name: Option<String>) -> ScreeningSubject {
+    ScreeningSubject {
         receipt_id: Some(asked.arrival.receipt_id),
         principal: Some(asked.who.sub.to_string()),
         session: asked.session().map(|session| session.digest),
-        server_id: origin.server.to_owned(),
-        tool_name: Some(mcp::method::recordable(origin.name)).filter(|name| !name.is_empty()),
-        status: decision.act.as_str(),
-        stage: decision.stage,
-        mode: decision.mode,
-        guard: decision.guard,
-        path: decision.path.clone(),
-        keyword: decision.keyword.clone(),
-        schema_hash: decision.schema_hash,
-        findings: decision.findings.iter().map(finding).collect(),
-        stripped: decision.stripped.clone(),
-        message: decision.message.clone(),
+        server_id,
+        tool_name,
     }
 }

@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use ledger::{Event, ScreeningDecision};
+use ledger::{Event, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage};
 use mcp::Content;
 use mcp::method::of_server;
 use mcp::splice::Splice;
 use mcp::translate::LogLevel;
+use screening::result::ScreenedResult;
 use screening::result::walk::Message;
-use screening::result::{Act, ScreenedResult};
 use tokio::sync::Notify;
 use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
 use vocabulary::ServerId;
 
 use crate::answer::Gateway;
 use crate::asked::Asked;
-use crate::chokepoint::{beside_a_call, of_tool};
+use crate::chokepoint::{beside_a_call, of_tool, subject};
 use crate::client::Client;
 use crate::outlet::Passing;
 use crate::question::Allowed;
@@ -174,23 +174,12 @@ impl Gateway {
         let message = format!(
             "{word}: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
         );
-        let decision = ScreeningDecision {
-            receipt_id: Some(asked.arrival.receipt_id),
-            principal: Some(asked.who.sub.to_string()),
-            session: asked.session().map(|session| session.digest),
-            server_id: server.to_string(),
-            tool_name: None,
-            status: Act::Blocked.as_str(),
-            stage: "guard",
-            mode: "always",
-            guard: Some("messages"),
-            path: None,
-            keyword: None,
-            schema_hash: None,
-            findings: Vec::new(),
-            stripped: Vec::new(),
-            message,
+        let (act, stage) = (ScreeningAct::Blocked, ScreeningStage::Guard);
+        let judgement = Judgement {
+            guard: Some(ScreeningGuard::Messages),
+            ..Judgement::new(act, stage, ScreeningMode::Always, message)
         };
+        let decision = ScreeningDecision::about(subject(asked, server.to_string(), None), judgement);
         tracing::warn!(%server, "too much of what a server says beside its answers cannot be passed on as it came");
         if let Err(down) = self.ledger.append_event(Event::Screening(Box::new(decision))).await {
             let error = &down as &dyn std::error::Error;

@@ -1,14 +1,14 @@
 //! Secrets in what is about to leave: recorded or refused, as the operator says.
 
-use ledger::{Event, MessageFacts, ScreeningDecision, Verdict};
+use ledger::{Event, Judgement, MessageFacts, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, Verdict};
 use screening::arguments::secrets::{counted, secrets};
 use screening::detect::Excuse;
-use screening::result::{Act, FindingNote};
+use screening::result::FindingNote;
 use vocabulary::ReasonCode;
 
 use crate::asked::Ended;
 use crate::case::Case;
-use crate::chokepoint::finding;
+use crate::chokepoint::subject;
 use crate::reply::{DecisionNote, Prepared};
 use crate::town::ArgumentSecrets;
 
@@ -17,8 +17,8 @@ impl Case<'_> {
     pub(crate) async fn look_for_secrets(&self, raw: Option<&[u8]>, facts: &MessageFacts) -> Result<(), Box<Ended>> {
         let (detector, act) = match &self.town.arguments {
             ArgumentSecrets::Pass => return Ok(()),
-            ArgumentSecrets::Warn(detector) => (detector, Act::Warning),
-            ArgumentSecrets::Block(detector) => (detector, Act::Blocked),
+            ArgumentSecrets::Warn(detector) => (detector, ScreeningAct::Warning),
+            ArgumentSecrets::Block(detector) => (detector, ScreeningAct::Blocked),
         };
         let excuse = Excuse {
             server: facts.server_id.as_deref().unwrap_or_default(),
@@ -33,8 +33,8 @@ impl Case<'_> {
             return Err(self.unrecordable(facts));
         }
         match act {
-            Act::Blocked => Err(self.holds_secrets(&found, facts)),
-            Act::Warning | Act::Redacted | Act::Stripped => Ok(()),
+            ScreeningAct::Blocked => Err(self.holds_secrets(&found, facts)),
+            ScreeningAct::Warning | ScreeningAct::Redacted | ScreeningAct::Stripped => Ok(()),
         }
     }
 
@@ -47,29 +47,23 @@ impl Case<'_> {
         called.unwrap_or_default()
     }
 
-    fn about_arguments(&self, found: &[FindingNote], facts: &MessageFacts, act: Act) -> ScreeningDecision {
+    fn about_arguments(&self, found: &[FindingNote], facts: &MessageFacts, act: ScreeningAct) -> ScreeningDecision {
         let counts = counted(found);
         let (mode, message) = match act {
-            Act::Blocked => ("block", format!("the call was refused: its arguments hold {counts}")),
-            Act::Warning | Act::Redacted | Act::Stripped => ("warn", format!("arguments left with {counts}")),
+            ScreeningAct::Blocked => (
+                ScreeningMode::Block,
+                format!("the call was refused: its arguments hold {counts}"),
+            ),
+            ScreeningAct::Warning | ScreeningAct::Redacted | ScreeningAct::Stripped => {
+                (ScreeningMode::Warn, format!("arguments left with {counts}"))
+            }
         };
-        ScreeningDecision {
-            receipt_id: Some(self.asked.arrival.receipt_id),
-            principal: Some(self.asked.who.sub.to_string()),
-            session: self.asked.session().map(|session| session.digest),
-            server_id: facts.server_id.clone().unwrap_or_default(),
-            tool_name: facts.tool_name.clone(),
-            status: act.as_str(),
-            stage: "arguments",
-            mode,
-            guard: None,
-            path: None,
-            keyword: None,
-            schema_hash: None,
-            findings: found.iter().map(finding).collect(),
-            stripped: Vec::new(),
-            message,
-        }
+        let judgement = Judgement {
+            findings: found.iter().map(ledger::FindingNote::from).collect(),
+            ..Judgement::new(act, ScreeningStage::Arguments, mode, message)
+        };
+        let server_id = facts.server_id.clone().unwrap_or_default();
+        ScreeningDecision::about(subject(self.asked, server_id, facts.tool_name.clone()), judgement)
     }
 
     /// Tells a model which field, and nothing of what stands there.

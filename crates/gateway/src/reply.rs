@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use ledger::{Era, LedgerDown, Receipt};
+use ledger::{Era, LedgerDown, Receipt, ScreeningAct};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{RequestId, compose};
 use screening::result::ScreenedResult;
@@ -205,14 +205,14 @@ impl Prepared {
     }
 
     /// What the chokepoint did about what a server sent, for the receipt.
-    pub(crate) fn acts(&self) -> Vec<&'static str> {
+    pub(crate) fn acts(&self) -> Vec<ScreeningAct> {
         match &self.content {
-            Content::Screened { result, .. } => result.acts().iter().map(|act| act.as_str()).collect(),
-            Content::ServerError { error, .. } => error.acts().iter().map(|act| act.as_str()).collect(),
+            Content::Screened { result, .. } => result.acts().to_vec(),
+            Content::ServerError { error, .. } => error.acts().to_vec(),
             Content::Refusal { decision, .. } | Content::ErrorResult { decision, .. } => {
                 let withheld = [ReasonCode::WithheldSchema, ReasonCode::WithheldSanitisation];
                 let blocked = withheld.contains(&decision.code);
-                blocked.then_some("blocked").into_iter().collect()
+                blocked.then_some(ScreeningAct::Blocked).into_iter().collect()
             }
             Content::Nothing | Content::Events(_) | Content::Own { .. } => Vec::new(),
         }

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ledger::{EgressAttempt, Event, HarnessWalls};
-use sandbox::{Attempt, Egress, Ending, Gate, HostResolver, Instance, LaunchFailure, Launcher, Plan, Report, Witness};
+use ledger::{EgressAttempt, EgressResult, Event, HarnessWalls};
+use sandbox::{
+    Attempt, Egress, Ending, Gate, HostResolver, Instance, LaunchFailure, Launcher, Plan, Report, Verdict, Witness,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -255,7 +257,10 @@ impl EgressLog {
             server_id: self.agent.clone(),
             instance: instance.to_owned(),
             event: attempt.event.as_str().into(),
-            result: attempt.verdict.as_str().into(),
+            result: match attempt.verdict {
+                Verdict::Allowed => EgressResult::Allowed,
+                Verdict::Blocked => EgressResult::Blocked,
+            },
             host: attempt.host,
             port: attempt.port,
             reason: attempt.reason.as_str().into(),

@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use crate::chain::Chain;
 use crate::ending::{Arrival, Ending, Intent};
 use crate::entry::{Announced, Entry, Final};
-use crate::event::Event;
-use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Written};
+use crate::event::{Event, Fact};
+use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded, Written};
 use crate::segment::Tail;
 use crate::settings::Settings;
 use inline::InlineWriter;
@@ -85,6 +85,15 @@ impl Ledger {
     /// When nothing could be written: what it announces must not happen.
     pub async fn append_event(&self, event: Event) -> Result<EventReceipt, LedgerDown> {
         self.submit(Entry::Event(event)).await.map(Written::into_event)
+    }
+
+    /// Records a fact and gives it back with the proof.
+    ///
+    /// # Errors
+    /// When nothing could be written: what follows from the fact must not happen.
+    pub async fn record<F: Fact>(&self, fact: F, subject: F::Subject) -> Result<Recorded<F>, LedgerDown> {
+        let receipt = self.append_event(fact.event(subject)).await?;
+        Ok(Recorded::new(fact, &receipt))
     }
 
     /// [`Ledger::append_event`] for callers without a runtime. Blocks.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Confinement, Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust};
+use vocabulary::{Confinement, Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, words};
+
+use crate::screening::ScreeningAct;
 
 /// What is known the moment a request arrives.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +24,14 @@ pub struct Arrival {
     pub began: Instant,
 }
 
-/// Which family of protocol versions the client speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Era {
-    /// With sessions: 2025-03-26 to 2025-11-25.
-    Legacy,
-    /// Stateless: 2026-07-28 and later.
-    Modern,
+words! {
+    /// Which family of protocol versions the client speaks.
+    pub enum Era {
+        /// With sessions: 2025-03-26 to 2025-11-25.
+        Legacy = "legacy",
+        /// Stateless: 2026-07-28 and later.
+        Modern = "modern",
+    }
 }
 
 /// What was read of an MCP message.
@@ -59,15 +62,16 @@ pub struct MessageFacts {
     pub walls: Option<Arc<Confinement>>,
 }
 
-/// What was decided.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verdict {
-    /// It may happen.
-    Allow,
-    /// It may not.
-    Deny,
-    /// A person must say so first.
-    RequireApproval,
+words! {
+    /// What was decided.
+    pub enum Verdict {
+        /// It may happen.
+        Allow = "allow",
+        /// It may not.
+        Deny = "deny",
+        /// A person must say so first.
+        RequireApproval = "require_approval",
+    }
 }
 
 /// What was decided, by which rule, and why.
@@ -85,34 +89,36 @@ pub struct DecisionFacts {
     pub epoch: u64,
 }
 
-/// How the server's credential was come by.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TokenMode {
-    /// A token issued for this server.
-    Exchanged,
-    /// A kept secret.
-    Vault,
-    /// None was given out, and the call was refused for it.
-    Blocked,
-    /// The server is configured to take none.
-    None,
+words! {
+    /// How the server's credential was come by.
+    pub enum TokenMode {
+        /// A token issued for this server.
+        Exchanged = "exchanged",
+        /// A kept secret.
+        Vault = "vault",
+        /// None was given out, and the call was refused for it.
+        Blocked = "blocked",
+        /// The server is configured to take none.
+        None = "none",
+    }
 }
 
-/// Where the server's credential came from.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TokenSource {
-    /// RFC 8693.
-    Exchange,
-    /// A Vault server.
-    Vault,
-    /// A secret reference of the configuration.
-    Reference,
-    /// The user's own grant.
-    Oauth,
-    /// The environment a local server was started with.
-    LaunchEnvironment,
-    /// Nowhere.
-    None,
+words! {
+    /// Where the server's credential came from.
+    pub enum TokenSource {
+        /// RFC 8693.
+        Exchange = "exchange",
+        /// A Vault server.
+        Vault = "vault",
+        /// A secret reference of the configuration.
+        Reference = "reference",
+        /// The user's own grant.
+        Oauth = "oauth",
+        /// The environment a local server was started with.
+        LaunchEnvironment = "launch_environment",
+        /// Nowhere.
+        None = "none",
+    }
 }
 
 /// What was done about the server's credential.
@@ -128,15 +134,16 @@ pub struct CredentialFacts {
     pub audience_verified: Option<bool>,
 }
 
-/// How a call turned out.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Status {
-    /// The server answered and the answer was passed on.
-    Success,
-    /// It failed, was refused, or its answer was withheld.
-    Error,
-    /// No answer in time.
-    Timeout,
+words! {
+    /// How a call turned out.
+    pub enum Status {
+        /// The server answered and the answer was passed on.
+        Success = "success",
+        /// It failed, was refused, or its answer was withheld.
+        Error = "error",
+        /// No answer in time.
+        Timeout = "timeout",
+    }
 }
 
 /// What came of a call.
@@ -147,7 +154,7 @@ pub struct Outcome {
     /// Whether the server carried it out; `None` when that was never learnt.
     pub executed: Option<bool>,
     /// What screening did to the result.
-    pub screening: Vec<&'static str>,
+    pub screening: Vec<ScreeningAct>,
 }
 
 /// How a request ended.
@@ -211,57 +218,4 @@ pub struct Intent {
     pub message: MessageFacts,
     /// Why it is allowed.
     pub decision: DecisionFacts,
-}
-
-impl Era {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            Self::Modern => "modern",
-        }
-    }
-}
-
-impl Verdict {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::RequireApproval => "require_approval",
-        }
-    }
-}
-
-impl TokenMode {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Exchanged => "exchanged",
-            Self::Vault => "vault",
-            Self::Blocked => "blocked",
-            Self::None => "none",
-        }
-    }
-}
-
-impl TokenSource {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Exchange => "exchange",
-            Self::Vault => "vault",
-            Self::Reference => "reference",
-            Self::Oauth => "oauth",
-            Self::LaunchEnvironment => "launch_environment",
-            Self::None => "none",
-        }
-    }
-}
-
-impl Status {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Timeout => "timeout",
-        }
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use vocabulary::{Digest, ReceiptId};
+use vocabulary::{Digest, ReceiptId, words};
 
 use crate::ending::Verdict;
 use crate::harness::{HarnessAttempt, HarnessResult};
+use crate::screening::ScreeningDecision;
 
 /// Something worth a record that is not a request on the data plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,52 +25,14 @@ pub enum Event {
     HarnessResult(Box<HarnessResult>),
 }
 
-/// A decision of the chokepoint. Nothing of what was removed belongs in any of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ScreeningDecision {
-    /// The request it belongs to.
-    pub receipt_id: Option<ReceiptId>,
-    /// Who asked.
-    pub principal: Option<String>,
-    /// The digest of the client's session.
-    pub session: Option<Digest>,
-    /// The server that sent it.
-    pub server_id: String,
-    /// The tool, or the name of what else was asked for.
-    pub tool_name: Option<String>,
-    /// What was done: `blocked`, `warning`, `redacted` or `stripped`.
-    pub status: &'static str,
-    /// The step that decided.
-    pub stage: &'static str,
-    /// The setting it decided by.
-    pub mode: &'static str,
-    /// The guard that was broken.
-    pub guard: Option<&'static str>,
-    /// Where, by names the schema knows.
-    pub path: Option<String>,
-    /// The keyword of the schema.
-    pub keyword: Option<String>,
-    /// The schema.
-    pub schema_hash: Option<Digest>,
-    /// What was found.
-    pub findings: Vec<FindingNote>,
-    /// What was taken out: classes and counts, in the order of their names.
-    pub stripped: Vec<(&'static str, u64)>,
-    /// A sentence for people.
-    pub message: String,
-}
-
-/// A finding, without the text that was found.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FindingNote {
-    /// Its category.
-    pub category: String,
-    /// The rule.
-    pub rule: String,
-    /// Where, by known names.
-    pub place: String,
-    /// How many bytes.
-    pub length: u64,
+words! {
+    /// What came of an attempt to reach something.
+    pub enum EgressResult {
+        /// It was let through.
+        Allowed = "allowed",
+        /// It was not.
+        Blocked = "blocked",
+    }
 }
 
 /// An attempt of a server's process to reach something, or several alike.
@@ -81,8 +44,8 @@ pub struct EgressAttempt {
     pub instance: String,
     /// The way it was tried.
     pub event: Cow<'static, str>,
-    /// `allowed` or `blocked`.
-    pub result: Cow<'static, str>,
+    /// What came of it.
+    pub result: EgressResult,
     /// Where to: escaped and bounded by whoever saw it.
     pub host: String,
     /// Which port; 0 if none was named.
@@ -165,9 +128,19 @@ impl Event {
         match self {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
-            Self::Screening(decision) => decision.receipt_id,
+            Self::Screening(decision) => decision.subject.receipt_id,
             Self::HarnessAttempt(attempt) => Some(attempt.subject.receipt_id),
             Self::HarnessResult(result) => Some(result.subject.receipt_id),
         }
     }
+}
+
+/// Something that must be on record before anything follows from it. It writes its own record, so that whoever has it
+/// recorded cannot have something else recorded in its place.
+pub trait Fact {
+    /// What the fact itself does not know: what it is about.
+    type Subject;
+
+    /// The record.
+    fn event(&self, subject: Self::Subject) -> Event;
 }

@@ -1,100 +1,73 @@
 //! What is recorded of harness runs: every attempt of an agent, and what the run came to. Names, numbers and digests; no
 //! word of what an agent wrote belongs in any of it.
 
-use vocabulary::{Digest, ReceiptId};
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
-        }
-
-        impl $name {
-            /// Every one.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The word in records and configuration.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// Reads one by its word.
-            #[must_use]
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str() == text)
-            }
-        }
-    };
-}
+use vocabulary::{Digest, ReceiptId, words};
 
 words! {
     /// What came of one attempt.
-    AttemptClass {
+    pub enum AttemptClass {
         /// The output is valid.
-        Ok "ok",
+        Ok = "ok",
         /// JSON, but not of the schema.
-        SchemaViolation "schema_violation",
+        SchemaViolation = "schema_violation",
         /// Not one JSON document in UTF-8 without repeated names.
-        NotJson "not_json",
+        NotJson = "not_json",
         /// The file is missing or empty.
-        NoOutput "no_output",
+        NoOutput = "no_output",
         /// Too large, too deep, refused text, or not a regular file.
-        GuardViolation "guard_violation",
+        GuardViolation = "guard_violation",
         /// The runtime ended with another code than 0, or by a signal.
-        RuntimeExit "runtime_exit",
+        RuntimeExit = "runtime_exit",
         /// The attempt's or the run's time was over.
-        Timeout "timeout",
+        Timeout = "timeout",
         /// Files of the harness changed while the runtime ran.
-        Integrity "integrity",
+        Integrity = "integrity",
     }
 }
 
 words! {
     /// What a run of an agent came to.
-    RunStatus {
+    pub enum RunStatus {
         /// Its output was published.
-        Ok "ok",
+        Ok = "ok",
         /// Nothing was published.
-        Failed "failed",
+        Failed = "failed",
         /// It was not to run.
-        Skipped "skipped",
+        Skipped = "skipped",
     }
 }
 
 words! {
     /// Why a run came to that.
-    RunReason {
+    pub enum RunReason {
         /// The output is valid.
-        Valid "valid",
+        Valid = "valid",
         /// No attempt that was allowed gave a valid output.
-        Exhausted "exhausted",
+        Exhausted = "exhausted",
         /// An attempt gave the same invalid bytes as the one before.
-        SameOutput "same_output",
+        SameOutput = "same_output",
         /// The time for all attempts was over.
-        TotalTime "total_time",
+        TotalTime = "total_time",
         /// The pipeline's attempts or time were spent.
-        Budget "budget",
+        Budget = "budget",
         /// Files of the harness changed.
-        Integrity "integrity",
+        Integrity = "integrity",
         /// A hook before the runtime failed.
-        PreHook "pre_hook",
+        PreHook = "pre_hook",
         /// The sandbox could not be built as it is asked for.
-        Sandbox "sandbox",
+        Sandbox = "sandbox",
         /// The agent is to use tools, and no gateway gave it a token.
-        Gateway "gateway",
+        Gateway = "gateway",
         /// Somebody else failed, or the harness was told to end.
-        Stopped "stopped",
+        Stopped = "stopped",
         /// A hook before the runtime said that there is nothing to do.
-        SkippedByHook "skipped_by_hook",
+        SkippedByHook = "skipped_by_hook",
         /// Its condition did not hold.
-        ConditionFalse "condition_false",
+        ConditionFalse = "condition_false",
         /// What its condition looks at is not there.
-        PointerMissing "pointer_missing",
+        PointerMissing = "pointer_missing",
         /// Something it needs was skipped.
-        NeedSkipped "need_skipped",
+        NeedSkipped = "need_skipped",
     }
 }
 

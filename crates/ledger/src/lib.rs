@@ -3,6 +3,7 @@
 //! nothing outside this crate can make one. [`verify`] and [`LedgerReader`] work on the files alone.
 
 mod settings;
+mod screening;
 mod ending;
 mod harness;
 mod event;
@@ -24,13 +25,17 @@ pub use ending::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
     TokenSource, Verdict,
 };
-pub use event::{EgressAttempt, EgressCall, Event, FindingNote, Note, ScreeningDecision};
+pub use event::{EgressAttempt, EgressCall, EgressResult, Event, Fact, Note};
 pub use harness::{
     AttemptClass, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage, HarnessWalls, RunReason,
     RunStatus,
 };
 pub use open::{OpenError, Opened, stored_origin};
-pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt};
+pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded};
+pub use screening::{
+    FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
+    ScreeningSubject,
+};
 pub use segment::{LedgerReader, Lines, Position, Span};
 pub use settings::{Durability, Settings};
 pub use verify::{Break, Finding, Intact, verify};

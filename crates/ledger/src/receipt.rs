@@ -103,6 +103,63 @@ impl EventReceipt {
     }
 }
 
+/// A fact whose own record is in the log.
+///
+/// Only [`Ledger::record`](crate::Ledger::record) makes one. It cannot be built elsewhere:
+///
+/// ```compile_fail,E0451
+/// use portreeve_ledger::Recorded;
+/// fn forge<T>(fact: T) -> Recorded<T> {
+///     Recorded { fact, seq: 1 }
+/// }
+/// ```
+///
+/// nor copied, so that one record stands for one fact:
+///
+/// ```compile_fail,E0599
+/// use portreeve_ledger::Recorded;
+/// struct Fact;
+/// fn twice(recorded: Recorded<Fact>) -> [Recorded<Fact>; 2] {
+///     [recorded.clone(), recorded]
+/// }
+/// ```
+///
+/// while holding one and reading it is for everybody:
+///
+/// ```
+/// use portreeve_ledger::Recorded;
+/// struct Fact;
+/// fn once(recorded: Recorded<Fact>) -> [Recorded<Fact>; 1] {
+///     let _: &Fact = recorded.fact();
+///     [recorded]
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "what is recorded is what lets the rest happen"]
+pub struct Recorded<T> {
+    fact: T,
+    seq: u64,
+}
+
+impl<T> Recorded<T> {
+    /// INVARIANT: called by `Ledger::record` alone, with the receipt for this very fact's record.
+    pub(crate) fn new(fact: T, receipt: &EventReceipt) -> Self {
+        Self { fact, seq: receipt.seq }
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn fact(&self) -> &T {
+        &self.fact
+    }
+
+    /// The record's place in the log.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+}
+
 /// Why no receipt was given. What it was asked for must not be released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LedgerDown {

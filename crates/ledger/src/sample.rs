@@ -11,8 +11,8 @@ use vocabulary::{
 };
 
 use crate::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
-    TokenSource, Verdict,
+    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, ScreeningAct, Status,
+    TokenMode, TokenSource, Verdict,
 };
 
 pub(crate) fn arrival() -> Arrival {
@@ -89,7 +89,7 @@ pub(crate) fn called(risk: Risk, status: Status, executed: Option<bool>) -> Endi
         outcome: Outcome {
             status,
             executed,
-            screening: vec!["redacted", "stripped"],
+            screening: vec![ScreeningAct::Redacted, ScreeningAct::Stripped],
         },
     }
 }

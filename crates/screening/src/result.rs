@@ -4,6 +4,7 @@
 pub mod decision;
 pub mod edit;
 mod guard;
+pub(crate) mod judgement;
 mod pipeline;
 pub mod redact;
 pub mod rules;
@@ -15,6 +16,7 @@ pub mod validate;
 pub mod walk;
 
 use bytes::Bytes;
+use ledger::{ScreeningAct, ScreeningGuard};
 use vocabulary::ReasonCode;
 use vocabulary::json::scanned::Scanned;
 
@@ -22,7 +24,8 @@ use guard::{Breach, Seen};
 
 pub(crate) use pipeline::may_be_forged;
 
-pub use decision::{Act, Decision, FindingNote, Screening};
+pub use decision::{Decision, Screening};
+pub use judgement::FindingNote;
 pub use rules::{Origin, OutputTrust, ResponseAction, Rules, Sanitisation, Spotlight, Truncation};
 
 /// Something a server sent: the raw span of a JSON-RPC `result`, untrusted.
@@ -113,7 +116,7 @@ pub struct ScreenedResult {
     tool_error: ToolError,
     result_type: Said,
     kept: Vec<Kept>,
-    acts: Vec<Act>,
+    acts: Vec<ScreeningAct>,
     fences: usize,
 }
 
@@ -167,7 +170,7 @@ impl ScreenedResult {
 
     /// What was done about it, for the receipt.
     #[must_use]
-    pub fn acts(&self) -> &[Act] {
+    pub fn acts(&self) -> &[ScreeningAct] {
         &self.acts
     }
 
@@ -224,15 +227,15 @@ pub fn screen<R: Received>(raw: R, origin: &Origin<'_>, rules: &Rules) -> Screen
 }
 
 /// What a broken limit leads to, and its name.
-fn breached(breach: Breach, guards: &Guards) -> (Withheld, Option<&'static str>) {
+fn breached(breach: Breach, guards: &Guards) -> (Withheld, Option<ScreeningGuard>) {
     let (cause, guard) = match breach {
         Breach::TooLarge => (
             format!("the result has more than {} bytes", guards.max_bytes),
-            "limits.result.max_bytes",
+            ScreeningGuard::ResultMaxBytes,
         ),
         Breach::TooDeep => (
             format!("the result is nested deeper than {} levels", guards.max_depth),
-            "limits.result.max_depth",
+            ScreeningGuard::ResultMaxDepth,
         ),
         Breach::Malformed => return (unreadable(), None),
     };

@@ -40,9 +40,8 @@ pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<Strin
     };
     let raw = [OPEN, &literal(text), CLOSE].concat();
     let screening = screen(Raw::Unread(raw.into()), &origin, &rules);
-    let receipts = vec![(); screening.decisions().len()];
-    let screened = screening.release(&receipts).ok()?;
-    let inside = screened.bytes().strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+    // It reaches no client: people read it in the log.
+    let inside = screening.preview().ok()?.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
     decode_string(inside).map(|text| text.into_owned())
 }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gateway::ServerState;
-use ledger::{Event, Note, ScreeningDecision};
+use ledger::{
+    Event, Judgement, Note, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, ScreeningSubject,
+};
 use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, StoredServer, merge};
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
@@ -162,7 +164,7 @@ impl Running {
         tokio::task::spawn_blocking(move || store.save(&keep)).await??;
         self.record(&merged.events).await?;
         for warning in warnings {
-            tracing::warn!(server = %id, tool = warning.tool_name, "{}", warning.message);
+            tracing::warn!(server = %id, tool = warning.subject.tool_name, "{}", warning.judgement.message);
             self.ledger.append_event(Event::Screening(Box::new(warning))).await?;
         }
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
@@ -207,14 +209,14 @@ fn forged_members(merged: &Merged, forged: &BTreeSet<Digest>) -> Vec<ScreeningDe
         let mut tools = merged.stored.tools.iter();
         tools.any(|tool| tool.name == **name && forged.contains(&Digest::of(&tool.definition)))
     };
-    let record = |tool: &ToolName| ScreeningDecision {
-        stripped: vec![("forged_meta", 1)],
-        ..about_a_tool(
-            merged,
-            tool,
-            ("stripped", "meta", "always"),
-            "members of the definition's `_meta` that only the gateway may write were taken out".to_owned(),
-        )
+    let record = |tool: &ToolName| {
+        let message = "members of the definition's `_meta` that only the gateway may write were taken out".to_owned();
+        let (act, stage) = (ScreeningAct::Stripped, ScreeningStage::Meta);
+        let judgement = Judgement {
+            stripped: vec![("forged_meta", 1)],
+            ..Judgement::new(act, stage, ScreeningMode::Always, message)
+        };
+        about_a_tool(merged, tool, judgement)
     };
     news(merged).filter(is_forged).map(record).collect()
 }
@@ -232,29 +234,15 @@ fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
     })
 }
 
-fn about_a_tool(
-    merged: &Merged,
-    tool: &ToolName,
-    (status, stage, mode): (&'static str, &'static str, &'static str),
-    message: String,
-) -> ScreeningDecision {
-    ScreeningDecision {
+fn about_a_tool(merged: &Merged, tool: &ToolName, judgement: Judgement) -> ScreeningDecision {
+    let subject = ScreeningSubject {
         receipt_id: None,
         principal: None,
         session: None,
         server_id: merged.stored.id.to_string(),
         tool_name: Some(tool.to_string()),
-        status,
-        stage,
-        mode,
-        guard: None,
-        path: None,
-        keyword: None,
-        schema_hash: None,
-        findings: Vec::new(),
-        stripped: Vec::new(),
-        message,
-    }
+    };
+    ScreeningDecision::about(subject, judgement)
 }
 
 /// What a person is to look at first.
@@ -272,8 +260,8 @@ fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
 fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) -> Vec<ScreeningDecision> {
     let mode = match mode {
         Mode::Off => return Vec::new(),
-        Mode::Warn => "warn",
-        Mode::Strict => "strict",
+        Mode::Warn => ScreeningMode::Warn,
+        Mode::Strict => ScreeningMode::Strict,
     };
     let schema_in = |server: &StoredServer, name: &ToolName| {
         let tool = server.tools.iter().find(|tool| tool.name == *name)?;
@@ -287,16 +275,16 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
         }
         match Declaration::compile(Some(&schema)) {
             Declaration::Nothing | Declaration::Schema(_) => None,
-            Declaration::Uncompilable { hash, fault } => Some(ScreeningDecision {
-                keyword: Some("uncompilable_schema".to_owned()),
-                schema_hash: Some(hash),
-                ..about_a_tool(
-                    merged,
-                    tool,
-                    ("warning", "validation", mode),
-                    format!("results of this tool are not validated, its output schema cannot be used: {fault}"),
-                )
-            }),
+            Declaration::Uncompilable { hash, fault } => {
+                let message =
+                    format!("results of this tool are not validated, its output schema cannot be used: {fault}");
+                let judgement = Judgement {
+                    keyword: Some("uncompilable_schema".to_owned()),
+                    schema_hash: Some(hash),
+                    ..Judgement::new(ScreeningAct::Warning, ScreeningStage::Validation, mode, message)
+                };
+                Some(about_a_tool(merged, tool, judgement))
+            }
         }
     };
     news(merged).filter_map(warning).collect()

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use ledger::{EgressAttempt, EgressCall, Event, Ledger, Note};
+use ledger::{EgressAttempt, EgressCall, EgressResult, Event, Ledger, Note};
 use policy::SandboxTier;
-use sandbox::{FsPolicy, Launcher, NetPolicy, Tier};
+use sandbox::{FsPolicy, Launcher, NetPolicy, Tier, Verdict};
 use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
 use vocabulary::{Confinement, Digest, ServerId};
 
@@ -170,7 +170,10 @@ impl ProcessMonitor for Logbook {
             server_id: server.to_string(),
             instance,
             event: attempt.event.as_str().into(),
-            result: attempt.verdict.as_str().into(),
+            result: match attempt.verdict {
+                Verdict::Allowed => EgressResult::Allowed,
+                Verdict::Blocked => EgressResult::Blocked,
+            },
             host: attempt.host,
             port: attempt.port,
             reason: attempt.reason.as_str().into(),

@@ -2,8 +2,8 @@
 //! its agents made. Every word is bounded and of a known shape before it is written.
 
 use ledger::{
-    AttemptClass, EgressAttempt, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage,
-    HarnessWalls, Note, RunReason, RunStatus, Verdict,
+    AttemptClass, EgressAttempt, EgressResult, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject,
+    HarnessUsage, HarnessWalls, Note, RunReason, RunStatus, Verdict,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -179,11 +179,7 @@ impl Egress {
             server_id: plain("server_id", self.server_id)?,
             instance: plain("instance", self.instance)?,
             event: plain("event", self.event)?.into(),
-            result: match self.result.as_str() {
-                "allowed" => "allowed".into(),
-                "blocked" => "blocked".into(),
-                _ => return Err(wrong("result")),
-            },
+            result: EgressResult::parse(&self.result).ok_or_else(|| wrong("result"))?,
             host: plain("host", self.host)?,
             port: self.port,
             reason: plain("reason", self.reason)?.into(),

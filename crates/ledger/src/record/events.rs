@@ -3,7 +3,8 @@
 use vocabulary::Digest;
 
 use super::line::{Line, Seal, fill};
-use crate::event::{EgressAttempt, Note, ScreeningDecision};
+use crate::event::{EgressAttempt, Note};
+use crate::screening::{FindingNote, ScreeningDecision, ScreeningGuard};
 
 pub(super) fn write_note(out: &mut Vec<u8>, kind: &str, note: &Note, seal: &Seal<'_>) -> Digest {
     let start = out.len();
@@ -66,7 +67,7 @@ pub(super) fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Se
     line.receipt_id(call.map(|call| call.receipt_id));
     let gap = line.gap();
     line.raw(r#","result":"#);
-    line.text(Some(&attempt.result));
+    line.text(Some(attempt.result.as_str()));
     // Servers have no run, and their records no such member.
     if let Some(run) = &attempt.run {
         line.raw(r#","run":"#);
@@ -88,9 +89,58 @@ pub(super) fn write_egress(out: &mut Vec<u8>, attempt: &EgressAttempt, seal: &Se
 
 pub(super) fn write_screening(out: &mut Vec<u8>, decision: &ScreeningDecision, seal: &Seal<'_>) -> Digest {
     let start = out.len();
+    let ScreeningDecision { subject, judgement } = decision;
     let mut line = Line(out);
+    write_findings(&mut line, &judgement.findings);
+    line.raw(r#","guard":"#);
+    line.text(judgement.guard.map(ScreeningGuard::as_str));
+    line.raw(r#","keyword":"#);
+    line.text(judgement.keyword.as_deref());
+    line.raw(r#","log":"#);
+    line.bytes(seal.log);
+    line.raw(r#","message":"#);
+    line.text(Some(&judgement.message));
+    line.raw(r#","mode":"#);
+    line.text(Some(judgement.mode.as_str()));
+    line.raw(r#","path":"#);
+    line.text(judgement.path.as_deref());
+    line.raw(r#","prev_hash":"#);
+    line.digest(Some(seal.prev));
+    line.raw(r#","principal":{"sub":"#);
+    line.text(subject.principal.as_deref());
+    line.raw(r#"},"receipt_id":"#);
+    line.receipt_id(subject.receipt_id);
+    let gap = line.gap();
+    line.raw(r#","schema_hash":"#);
+    line.digest(judgement.schema_hash.as_ref());
+    line.raw(r#","seq":"#);
+    line.number(Some(seal.seq));
+    line.raw(r#","server_id":"#);
+    line.text(Some(&subject.server_id));
+    line.raw(r#","session":"#);
+    line.digest(subject.session.as_ref());
+    line.raw(r#","stage":"#);
+    line.text(Some(judgement.stage.as_str()));
+    line.raw(r#","status":"#);
+    line.text(Some(judgement.act.as_str()));
+    line.raw(r#","stripped":{"#);
+    for (index, (class, count)) in judgement.stripped.iter().enumerate() {
+        line.raw(if index > 0 { "," } else { "" });
+        line.text(Some(class));
+        line.raw(":");
+        line.number(Some(*count));
+    }
+    line.raw(r#"},"tool_name":"#);
+    line.text(subject.tool_name.as_deref());
+    line.raw(r#","ts":"#);
+    line.quoted(seal.ts);
+    line.raw(r#","type":"policy_decision","v":1}"#);
+    fill(out, start, gap)
+}
+
+fn write_findings(line: &mut Line<'_>, findings: &[FindingNote]) {
     line.raw(r#"{"findings":["#);
-    for (index, finding) in decision.findings.iter().enumerate() {
+    for (index, finding) in findings.iter().enumerate() {
         line.raw(if index > 0 {
             r#",{"category":"#
         } else {
@@ -105,48 +155,5 @@ pub(super) fn write_screening(out: &mut Vec<u8>, decision: &ScreeningDecision, s
         line.text(Some(&finding.rule));
         line.raw("}");
     }
-    line.raw(r#"],"guard":"#);
-    line.text(decision.guard);
-    line.raw(r#","keyword":"#);
-    line.text(decision.keyword.as_deref());
-    line.raw(r#","log":"#);
-    line.bytes(seal.log);
-    line.raw(r#","message":"#);
-    line.text(Some(&decision.message));
-    line.raw(r#","mode":"#);
-    line.text(Some(decision.mode));
-    line.raw(r#","path":"#);
-    line.text(decision.path.as_deref());
-    line.raw(r#","prev_hash":"#);
-    line.digest(Some(seal.prev));
-    line.raw(r#","principal":{"sub":"#);
-    line.text(decision.principal.as_deref());
-    line.raw(r#"},"receipt_id":"#);
-    line.receipt_id(decision.receipt_id);
-    let gap = line.gap();
-    line.raw(r#","schema_hash":"#);
-    line.digest(decision.schema_hash.as_ref());
-    line.raw(r#","seq":"#);
-    line.number(Some(seal.seq));
-    line.raw(r#","server_id":"#);
-    line.text(Some(&decision.server_id));
-    line.raw(r#","session":"#);
-    line.digest(decision.session.as_ref());
-    line.raw(r#","stage":"#);
-    line.text(Some(decision.stage));
-    line.raw(r#","status":"#);
-    line.text(Some(decision.status));
-    line.raw(r#","stripped":{"#);
-    for (index, (class, count)) in decision.stripped.iter().enumerate() {
-        line.raw(if index > 0 { "," } else { "" });
-        line.text(Some(class));
-        line.raw(":");
-        line.number(Some(*count));
-    }
-    line.raw(r#"},"tool_name":"#);
-    line.text(decision.tool_name.as_deref());
-    line.raw(r#","ts":"#);
-    line.quoted(seal.ts);
-    line.raw(r#","type":"policy_decision","v":1}"#);
-    fill(out, start, gap)
+    line.raw("]");
 }

@@ -10,6 +10,7 @@ use vocabulary::{Digest, Principal, ReasonCode, Confinement};
 use super::line::{Line, Seal, fill};
 use crate::ending::{Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};
 use crate::entry::{Announced, Final};
+use crate::screening::ScreeningAct;
 
 /// What a request's record says, borrowed from its ending.
 pub(crate) struct Request<'a> {
@@ -48,7 +49,7 @@ struct Decision<'a> {
 pub(super) struct Outcome<'a> {
     pub(super) status: Status,
     pub(super) executed: Option<bool>,
-    pub(super) screening: &'a [&'static str],
+    pub(super) screening: &'a [ScreeningAct],
     pub(super) size_bytes_out: u64,
     pub(super) duration_us: u64,
 }
@@ -299,7 +300,7 @@ fn write_outcome(line: &mut Line<'_>, outcome: Option<&Outcome<'_>>) {
         outcome
             .map_or([].as_slice(), |outcome| outcome.screening)
             .iter()
-            .copied(),
+            .map(|act| act.as_str()),
     );
     line.raw(r#","size_bytes_out":"#);
     line.number(outcome.map(|outcome| outcome.size_bytes_out));

@@ -13,8 +13,12 @@ use super::*;
 use crate::chain::{Chain, Head};
 use crate::ending::{Arrival, Ending, MessageFacts, Outcome as OutcomeFacts, Status, Verdict};
 use crate::entry::{Announced, Entry, Final};
-use crate::event::{EgressAttempt, EgressCall, FindingNote, Note, ScreeningDecision};
+use crate::event::{EgressAttempt, EgressCall, EgressResult, Note};
 use crate::sample;
+use crate::screening::{
+    FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
+    ScreeningSubject,
+};
 
 const SCHEMA: &str = include_str!("../../../../docs/receipt.schema.json");
 
@@ -125,16 +129,18 @@ fn screened(receipt_id: ReceiptId) -> ScreeningDecision {
         place: place.to_owned(),
         length: 40,
     };
-    ScreeningDecision {
+    let subject = ScreeningSubject {
         receipt_id: Some(receipt_id),
         principal: Some("alice".to_owned()),
         session: Some(Digest::of(b"session")),
         server_id: "files".to_owned(),
         tool_name: Some("read_file".to_owned()),
-        status: "redacted",
-        stage: "detection",
-        mode: "redact",
-        guard: Some("max_bytes"),
+    };
+    let judgement = Judgement {
+        act: ScreeningAct::Redacted,
+        stage: ScreeningStage::Detection,
+        mode: ScreeningMode::Redact,
+        guard: Some(ScreeningGuard::MaxBytes),
         path: Some("/items/1".to_owned()),
         keyword: Some("enum".to_owned()),
         schema_hash: Some(Digest::of(b"{}")),
@@ -144,28 +150,22 @@ fn screened(receipt_id: ReceiptId) -> ScreeningDecision {
         ],
         stripped: vec![("ansi", 2), ("zero_width", 1)],
         message: "secrets were masked: 1 api_token, 1 private_key".to_owned(),
-    }
+    };
+    ScreeningDecision::about(subject, judgement)
 }
 
 /// One with as few as there can be.
 fn unusable() -> ScreeningDecision {
-    ScreeningDecision {
+    let subject = ScreeningSubject {
         receipt_id: None,
         principal: None,
         session: None,
         server_id: "files".to_owned(),
         tool_name: None,
-        status: "warning",
-        stage: "validation",
-        mode: "warn",
-        guard: None,
-        path: None,
-        keyword: None,
-        schema_hash: None,
-        findings: Vec::new(),
-        stripped: Vec::new(),
-        message: "the schema cannot be used".to_owned(),
-    }
+    };
+    let message = "the schema cannot be used".to_owned();
+    let (act, stage, mode) = (ScreeningAct::Warning, ScreeningStage::Validation, ScreeningMode::Warn);
+    ScreeningDecision::about(subject, Judgement::new(act, stage, mode, message))
 }
 
 fn attempt(open: Vec<EgressCall>) -> EgressAttempt {
@@ -173,7 +173,7 @@ fn attempt(open: Vec<EgressCall>) -> EgressAttempt {
         server_id: "files".to_owned(),
         instance: "0123456789abcdef".to_owned(),
         event: "connect".into(),
-        result: "blocked".into(),
+        result: EgressResult::Blocked,
         host: "evil.example\\u{7}".to_owned(),
         port: 443,
         reason: "domain_not_allowlisted".into(),
@@ -286,6 +286,19 @@ fn every_decision_of_the_chokepoint_fits_its_published_schema() {
         }
     }
     assert_eq!(decisions, 2);
+}
+
+#[test]
+fn the_words_of_screening_are_those_of_the_published_schema() {
+    let schema: Json = serde_json::from_str(include_str!("../../../../docs/policy-decision.schema.json")).unwrap();
+    let published = |member: &str| schema["properties"][member]["enum"].clone();
+    let words = |words: Vec<&str>| serde_json::json!(words);
+    let acts = ScreeningAct::ALL.iter().map(|act| act.as_str()).collect();
+    let stages = ScreeningStage::ALL.iter().map(|stage| stage.as_str()).collect();
+    let modes = ScreeningMode::ALL.iter().map(|mode| mode.as_str()).collect();
+    assert_eq!(published("status"), words(acts));
+    assert_eq!(published("stage"), words(stages));
+    assert_eq!(published("mode"), words(modes));
 }
 
 #[test]

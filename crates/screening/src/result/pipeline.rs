@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use ledger::Judgement;
 use memchr::memmem::Finder;
 use vocabulary::ReasonCode;
 use vocabulary::json::scanned::{Named, Scanned, members_of};
 use vocabulary::json::span::Span;
 
-use super::decision::{Decision, Screening};
+use super::decision::Screening;
 use super::edit::{Edit, Edits, Room};
 use super::guard::{self, Seen};
+use super::judgement;
 use super::rules::{Origin, OutputTrust, Rules, Spotlight};
 use super::search::{Found, Secrets};
 use super::spotlight::{Mark, fence};
@@ -36,7 +38,7 @@ pub(super) struct Run<'a> {
 /// Where a step ended the matter.
 struct Stopped {
     withheld: Withheld,
-    facts: Vec<Decision>,
+    facts: Vec<Judgement>,
 }
 
 type Step<T> = Result<T, Box<Stopped>>;
@@ -52,7 +54,7 @@ struct Validated {
     raw: Raw,
     seen: Seen,
     verdict: Verdict,
-    facts: Vec<Decision>,
+    facts: Vec<Judgement>,
     cause: Cause,
 }
 
@@ -74,7 +76,7 @@ struct Detected {
 struct Edited {
     bytes: Bytes,
     seen: Seen,
-    facts: Vec<Decision>,
+    facts: Vec<Judgement>,
     walked: Walked,
     /// By literal.
     layers: BTreeMap<usize, Vec<Edit>>,
@@ -109,7 +111,7 @@ impl Run<'_> {
             Ok(seen) => Ok(Guarded { raw, seen }),
             Err(breach) => {
                 let (withheld, guard) = breached(breach, guards);
-                let facts = guard.map(|guard| Decision::limit(guard, &withheld.message));
+                let facts = guard.map(|guard| judgement::limit(guard, &withheld.message));
                 Err(Box::new(Stopped {
                     withheld,
                     facts: facts.into_iter().collect(),
@@ -129,7 +131,7 @@ impl Run<'_> {
         };
         let mut facts = Vec::new();
         if let Verdict::Violates(violation) = &verdict {
-            facts.push(Decision::violation(violation, rules.mode));
+            facts.push(judgement::violation(violation, rules.mode));
             if violation.outcome == ViolationOutcome::Withhold {
                 return Err(Box::new(Stopped {
                     withheld: Withheld {
@@ -314,7 +316,7 @@ impl Run<'_> {
                 fences += 1;
             }
             if !room.holds(&layer) {
-                return Err(self.blocked(Decision::overfull(), undone(facts)));
+                return Err(self.blocked(judgement::overfull(), undone(facts)));
             }
             if !layer.is_empty() {
                 edits.add_at(literal.span().start, layer);
@@ -323,10 +325,10 @@ impl Run<'_> {
         let told: Vec<_> = cuts.iter().map(|(key, block, cut)| cut.notice(key, *block)).collect();
         edits.add_at(0, notices(&walked, &told));
         if !walked.forged().is_empty() {
-            facts.push(Decision::forged(walked.forged().len()));
+            facts.push(judgement::forged(walked.forged().len()));
         }
         if !walked.feigned().is_empty() {
-            facts.push(Decision::feigned(walked.feigned().len()));
+            facts.push(judgement::feigned(walked.feigned().len()));
         }
         for range in walked.forged().iter().chain(walked.feigned()) {
             edits.add(Edit::removal(range.clone()));
@@ -382,7 +384,7 @@ impl Stopped {
     }
 }
 
-fn stop(withheld: Withheld, facts: Vec<Decision>) -> Box<Stopped> {
+fn stop(withheld: Withheld, facts: Vec<Judgement>) -> Box<Stopped> {
     Box::new(Stopped { withheld, facts })
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::STRUCTURED;
-use super::decision::{FindingNote, MOST_NOTED};
+use super::judgement::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;

@@ -132,7 +132,7 @@ fn egress_body(attempt: &EgressAttempt) -> Value {
         "server_id": attempt.server_id,
         "instance": attempt.instance,
         "event": attempt.event,
-        "result": attempt.result,
+        "result": attempt.result.as_str(),
         "host": attempt.host,
         "port": attempt.port,
         "reason": attempt.reason,

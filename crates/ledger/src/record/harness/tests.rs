@@ -8,8 +8,8 @@ use vocabulary::{Clock, Digest, ReceiptId, Timestamp};
 use crate::chain::{Chain, Head};
 use crate::entry::Entry;
 use crate::{
-    AttemptClass, EgressAttempt, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage,
-    HarnessWalls, RunReason, RunStatus,
+    AttemptClass, EgressAttempt, EgressResult, Event, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject,
+    HarnessUsage, HarnessWalls, RunReason, RunStatus,
 };
 
 fn subject(pipeline: Option<&str>) -> HarnessSubject {
@@ -89,7 +89,7 @@ fn events() -> Vec<Event> {
         server_id: "triage".to_owned(),
         instance: "0123456789abcdef".to_owned(),
         event: "connect".into(),
-        result: "blocked".into(),
+        result: EgressResult::Blocked,
         host: "evil.example".to_owned(),
         port: 443,
         reason: "domain_not_allowlisted".into(),

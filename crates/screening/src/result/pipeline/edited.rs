@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use ledger::{Judgement, ScreeningAct, ScreeningMode};
 use vocabulary::ReasonCode;
 
-use super::super::decision::{Act, Decision};
 use super::super::edit::{Edit, Edits, Room, removed_beneath};
+use super::super::judgement;
 use super::super::redact::{Masked, Redaction, redact};
 use super::super::rules::ResponseAction;
 use super::super::search::Found;
@@ -54,21 +55,21 @@ impl Run<'_> {
             };
             let layer = removed_beneath(masks.map(|masks| masks.masks).unwrap_or_default(), removals);
             if !room.holds(&layer) || !stripped.is_complete() {
-                return Err(self.blocked(Decision::overfull(), undone(validated.facts)));
+                return Err(self.blocked(judgement::overfull(), undone(validated.facts)));
             }
             if !layer.is_empty() {
                 layers.insert(index, layer);
             }
         }
         if self.origin.message == Message::Definitions && left != Counts::default() {
-            let decision = Decision::definition(left);
+            let decision = judgement::definition(left);
             return Err(self.blocked(decision, validated.facts));
         }
         if counts != Counts::default() {
-            validated.facts.push(Decision::stripped(counts));
+            validated.facts.push(judgement::stripped(counts));
         }
         if left != Counts::default() {
-            validated.facts.push(Decision::left_in_place(left));
+            validated.facts.push(judgement::left_in_place(left));
         }
         self.judge_again(validated, walked, layers)
     }
@@ -84,26 +85,33 @@ impl Run<'_> {
         let (decision, redaction) = match &self.rules.sanitisation.action {
             ResponseAction::Spotlight => return Ok(Redaction::default()),
             ResponseAction::Block(_) if found.iter().any(Found::is_critical) => {
-                return Err(self.blocked(Decision::found(Act::Blocked, "block", None, notes), facts));
+                return Err(self.blocked(
+                    judgement::found(ScreeningAct::Blocked, ScreeningMode::Block, None, notes),
+                    facts,
+                ));
             }
             ResponseAction::Block(_) => (
-                Decision::found(Act::Warning, "block", None, notes),
+                judgement::found(ScreeningAct::Warning, ScreeningMode::Block, None, notes),
                 Redaction::default(),
             ),
             ResponseAction::Redact(_) => {
                 let hits: Vec<_> = found.iter().filter(|found| found.is_masked()).map(Found::hit).collect();
                 if hits.is_empty() {
                     (
-                        Decision::found(Act::Warning, "redact", None, notes),
+                        judgement::found(ScreeningAct::Warning, ScreeningMode::Redact, None, notes),
                         Redaction::default(),
                     )
                 } else {
                     let max = self.rules.sanitisation.max_redactions;
                     match redact(validated.raw.bytes(), walked, &hits, max) {
-                        Ok(redaction) => (Decision::found(Act::Redacted, "redact", None, notes), redaction),
+                        Ok(redaction) => (
+                            judgement::found(ScreeningAct::Redacted, ScreeningMode::Redact, None, notes),
+                            redaction,
+                        ),
                         Err(refusal) => {
                             let word = refusal.to_string();
-                            let decision = Decision::found(Act::Blocked, "redact", Some(&word), notes);
+                            let decision =
+                                judgement::found(ScreeningAct::Blocked, ScreeningMode::Redact, Some(&word), notes);
                             return Err(self.blocked(decision, facts));
                         }
                     }
@@ -154,7 +162,7 @@ impl Run<'_> {
         match self.judge(edited, validated.seen.is_error, Some(&validated.verdict)) {
             Verdict::Conforms => Ok(()),
             Verdict::Violates(violation) => {
-                let decision = Decision::violation(&violation, self.rules.validation.mode);
+                let decision = judgement::violation(&violation, self.rules.validation.mode);
                 Err(self.blocked(decision, undone(std::mem::take(&mut validated.facts))))
             }
         }
@@ -173,11 +181,16 @@ impl Run<'_> {
             return Ok(());
         }
         let word = Some("redaction_not_possible");
-        let decision = Decision::found(Act::Blocked, "redact", word, secrets.notes(&found));
+        let decision = judgement::found(
+            ScreeningAct::Blocked,
+            ScreeningMode::Redact,
+            word,
+            secrets.notes(&found),
+        );
         Err(self.blocked(decision, undone(facts)))
     }
 
-    pub(super) fn blocked(&self, decision: Decision, mut facts: Vec<Decision>) -> Box<Stopped> {
+    pub(super) fn blocked(&self, decision: Judgement, mut facts: Vec<Judgement>) -> Box<Stopped> {
         let message = decision.message.clone();
         facts.push(decision);
         stop(
@@ -191,10 +204,10 @@ impl Run<'_> {
 }
 
 /// Nothing was edited after all: only what was said of the message as it came stays.
-pub(super) fn undone(mut facts: Vec<Decision>) -> Vec<Decision> {
+pub(super) fn undone(mut facts: Vec<Judgement>) -> Vec<Judgement> {
     facts.retain(|decision| match decision.act {
-        Act::Warning | Act::Blocked => true,
-        Act::Redacted | Act::Stripped => false,
+        ScreeningAct::Warning | ScreeningAct::Blocked => true,
+        ScreeningAct::Redacted | ScreeningAct::Stripped => false,
     });
     facts
 }

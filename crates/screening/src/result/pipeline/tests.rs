@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value as Json;
 
 use super::*;
+use crate::result::decision::tests::Log;
 use crate::result::rules::{ResponseAction, Sanitisation, Truncation};
 use crate::result::validate::{Declaration, Mode, ValidationRules};
 use crate::result::{Guards, Origin, screen};
@@ -44,12 +45,12 @@ fn blocking() -> Rules {
 /// What came out, and what was decided: `act/stage/keyword`.
 struct Told {
     outcome: Result<String, Withheld>,
-    decisions: Vec<Decision>,
+    decisions: Vec<Judgement>,
 }
 
 impl Told {
     fn words(&self) -> Vec<String> {
-        let word = |decision: &Decision| {
+        let word = |decision: &Judgement| {
             let keyword = decision
                 .keyword
                 .as_deref()
@@ -105,13 +106,12 @@ fn screened(raw: Raw, case: &Case<'_>, rules: &Rules) -> Told {
         declared: declaration.declared(),
         ..ORIGIN
     };
-    let screening = screen(raw, &origin, rules);
-    let decisions = screening.decisions().to_vec();
-    let receipts = vec![(); decisions.len()];
-    let outcome = screening.release(&receipts);
+    let mut screening = screen(raw, &origin, rules);
+    let decisions = screening.take_decisions();
+    let outcome = screening.preview().map_err(Withheld::clone);
     Told {
-        outcome: outcome.map(|result| String::from_utf8(result.bytes().to_vec()).unwrap()),
-        decisions,
+        outcome: outcome.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()),
+        decisions: decisions.iter().map(|decision| decision.judgement().clone()).collect(),
     }
 }
 
@@ -380,7 +380,9 @@ fn a_long_text_is_cut_behind_its_masks_and_the_rest_is_kept_without_a_fence() {
         mint: || "KEY".to_owned(),
     });
     let raw = text(&format!("0123456789 {TOKEN} and more"));
-    let mut result = screen(Raw::Unread(raw.into()), &ORIGIN, &rules).release(&[()]).unwrap();
+    let mut result = Log::new()
+        .release(screen(Raw::Unread(raw.into()), &ORIGIN, &rules))
+        .unwrap();
     let kept = result.take_kept();
     assert_eq!(
         (kept[0].key.as_str(), kept[0].whole.as_str()),
@@ -415,7 +417,9 @@ fn a_long_text_in_the_result_of_a_task_is_cut_and_the_result_says_so() {
             r#"{{"_meta":{{"outer":"stays"}},"taskId":"t-1","statusMessage":"{}","result":{{{meta}{members},"x":"y"}}"#,
             "a long word about it, but no text of the tool"
         );
-        let mut result = screen(Raw::Unread(raw.into()), &origin, &rules).release(&[()]).unwrap();
+        let mut result = Log::new()
+            .release(screen(Raw::Unread(raw.into()), &origin, &rules))
+            .unwrap();
         let kept = result.take_kept();
         assert_eq!(
             (kept[0].key.as_str(), kept[0].whole.as_str()),
@@ -450,7 +454,7 @@ fn a_definition_with_what_nobody_sees_is_withheld_whole() {
 #[test]
 fn without_a_receipt_for_every_decision_nothing_is_given_out() {
     let screening = screen(Raw::Unread(text(TOKEN).into()), &ORIGIN, &redacting());
-    let withheld = screening.release::<()>(&[]).unwrap_err();
+    let withheld = screening.release(Vec::new()).unwrap_err();
     assert_eq!(withheld.code, ReasonCode::DenyReceiptUnavailable);
 }
 

@@ -1,5 +1,7 @@
 //! What is not let through for its place, its pieces or its size.
 
+use ledger::ScreeningGuard;
+
 use super::*;
 
 #[test]
@@ -59,7 +61,7 @@ fn a_message_does_not_grow_without_end() {
         );
         assert_eq!(
             told.decisions.last().and_then(|decision| decision.guard),
-            Some("edits"),
+            Some(ScreeningGuard::Edits),
             "{what}"
         );
     }
