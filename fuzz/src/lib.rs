@@ -12,7 +12,7 @@ use screening::result::truncate::{Index, Wanted};
 use screening::result::validate::{Declaration, Mode, ValidationRules};
 use screening::result::walk::{Message, walk as walk_message};
 use screening::result::{
-    Guards, Origin, Raw, ResponseAction, Rules, Sanitisation, Spotlight, OutputTrust, Truncation, screen as screen_raw,
+    Guards, Origin, OutputTrust, Raw, ResponseAction, Rules, Sanitisation, Spotlight, Truncation, screen as screen_raw,
 };
 use vocabulary::json::scanned::members_of;
 use vocabulary::json::{Limits, Value};

@@ -7,7 +7,7 @@ use policy::{Target, ToolEntry};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
 use screening::result::{
-    Origin, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Standing, Withheld, screen,
+    Origin, OutputTrust, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Withheld, screen,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -236,17 +236,17 @@ pub(crate) fn beside_a_call<'a>(server: &'a ServerId, name: Option<&'a str>, mes
         server: server.as_str(),
         name: name.unwrap_or_default(),
         message,
-        standing: Standing::Untrusted,
+        standing: OutputTrust::Untrusted,
         declared: Declared::Nothing,
     }
 }
 
 /// Trusted is what the operator trusts and what says that it brings nothing from elsewhere; a server's word alone
 /// counts for nothing.
-pub(crate) fn standing(entry: &ToolEntry) -> Standing {
+pub(crate) fn standing(entry: &ToolEntry) -> OutputTrust {
     match (entry.trust, entry.hints.open_world) {
-        (Trust::Internal | Trust::Verified, Some(false)) => Standing::Trusted,
-        (Trust::Internal | Trust::Verified | Trust::Community | Trust::Unknown, _) => Standing::Untrusted,
+        (Trust::Internal | Trust::Verified, Some(false)) => OutputTrust::Trusted,
+        (Trust::Internal | Trust::Verified | Trust::Community | Trust::Unknown, _) => OutputTrust::Untrusted,
     }
 }
 

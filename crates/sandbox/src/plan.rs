@@ -14,7 +14,7 @@ use thiserror::Error;
 use vocabulary::{Digest, Secret};
 
 use crate::egress::{Allowlist, AllowlistFault};
-use crate::limits::Limits;
+use crate::limits::ResourceLimits;
 
 pub(crate) use self::places::Place;
 pub use self::places::PlaceAccess;
@@ -74,7 +74,7 @@ pub struct PlanDraft {
     /// Ranges that are not public and into which allowed names may resolve.
     pub private: Vec<String>,
     /// What the server may use.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The uid to run under if the gateway is root; without it the workspace's owner, or [`DEDICATED_UID`] if that is root.
     pub uid: Option<u32>,
     /// The gateway's state directory, which no server may see.
@@ -95,7 +95,7 @@ impl PlanDraft {
             env: BTreeMap::new(),
             allow: Vec::new(),
             private: Vec::new(),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             uid: None,
             state_dir: None,
             state_rooms: Vec::new(),
@@ -114,7 +114,7 @@ pub struct Plan {
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
     pub(crate) user: Option<User>,
     allowlist: Arc<Allowlist>,
     policy_hash: Digest,
@@ -439,7 +439,7 @@ struct Image<'a> {
     command: &'a [String],
     env: Vec<&'a str>,
     fs: FsPolicy,
-    limits: Limits,
+    limits: ResourceLimits,
     net: NetPolicy,
     private: &'a [String],
     read: Vec<&'a Path>,

@@ -104,9 +104,7 @@ fn split(line: &Bytes, message: &mcp::Message) -> (MessageKind, Era) {
             let (method, params) = (notification.method(), notification.params());
             let kind = match method {
                 ClientNotice::Initialized => MessageKind::Initialized,
-                ClientNotice::Cancelled => {
-                    MessageKind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice))
-                }
+                ClientNotice::Cancelled => MessageKind::Cancelled(params.raw("requestId").map(Bytes::copy_from_slice)),
                 ClientNotice::Progress | ClientNotice::RootsChanged | ClientNotice::Other(_) => {
                     MessageKind::Notification
                 }

@@ -5,7 +5,7 @@ use std::slice;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode, Confinement};
+use vocabulary::{Confinement, Digest, Principal, ReasonCode};
 
 use super::line::{Line, Seal, fill};
 use crate::ending::{Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use vocabulary::json::{Limits, Value};
-use vocabulary::{Clock, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, Confinement, canonical};
+use vocabulary::{Clock, Confinement, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, canonical};
 
 use super::line::Line;
 use super::request::Outcome;

@@ -84,7 +84,10 @@ impl Reader {
         let content = if asked.method == "ping" {
             mcp::Content::Result(Bytes::from_static(b"{}"))
         } else {
-            compose::error_content(mcp::ErrorCode::InternalError, "the gateway cannot tell whom this is for")
+            compose::error_content(
+                mcp::ErrorCode::InternalError,
+                "the gateway cannot tell whom this is for",
+            )
         };
         let opened = match &self.session {
             Some(session) => session.clone(),
