@@ -7,8 +7,9 @@ pub mod jwks;
 pub mod jwt;
 pub mod listen;
 pub mod metadata;
-pub mod origin;
-mod room;
+pub(crate) mod route;
+pub mod host;
+mod connections;
 pub mod tls;
 pub mod tokens;
 

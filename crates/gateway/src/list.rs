@@ -1,6 +1,8 @@
 //! The lists: what this principal may use, and nothing else. Filtered before they are paged,
 //! composed from raw definitions, and hashed so that the receipt tells exactly what was shown.
 
+pub(crate) mod federated;
+
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
@@ -11,14 +13,14 @@ use policy::ToolEntry;
 use upstream::ListKind;
 use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::case::Case;
-use crate::client::Client;
-use crate::introduce::Offers;
-use crate::read_cache;
+use crate::context::client::Client;
+use crate::context::{Asked, Ended};
+use crate::era::initialize::Offers;
+use crate::outcome::Case;
+use crate::receive::Gateway;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::{Display, ServerState, Town, Wanted};
+use crate::snapshot::{Display, ServerState, Town, Wanted};
+use crate::truncated as read_cache;
 
 /// Many clients never ask for a second page.
 const PAGE: usize = 1000;

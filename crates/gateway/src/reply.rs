@@ -2,6 +2,10 @@
 //! [`release`] takes one by value, and only what carries no message ([`Answer::acknowledged`],
 //! probes, metadata) is made without.
 
+pub(crate) mod error_data;
+pub(crate) mod pieces;
+pub(crate) mod stream;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use ledger::{Era, LedgerDown, Receipt, ScreeningAct};
@@ -10,9 +14,9 @@ use mcp::{RequestId, compose};
 use screening::result::ScreenedResult;
 use vocabulary::{ReasonCode, ReceiptId};
 
-pub(crate) use crate::note::DecisionNote;
-use crate::outlet::{EventBody, Outlet, ReplyBody};
-use crate::pieces::Pieces;
+pub(crate) use crate::reply::error_data::DecisionNote;
+use crate::reply::pieces::Pieces;
+use crate::reply::stream::{EventBody, Outlet, ReplyBody};
 
 /// An answer that may leave.
 ///

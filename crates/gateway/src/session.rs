@@ -2,6 +2,8 @@
 //! opened them, idle and absolute ends, the calls that can be cancelled, the streams that can be
 //! taken up, and the questions that wait for an answer.
 
+pub(crate) mod replay;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +16,8 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use vocabulary::{ActorType, Digest, Principal, ServerId, ServerScope, random_hex};
 
-use crate::client::Abilities;
-use crate::track::{Opening, Track};
+use crate::context::client::Abilities;
+use crate::session::replay::{Opening, Track};
 
 /// A session unused for this long ends.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -113,7 +115,7 @@ impl Sessions {
             owner,
             version,
             digest,
-            processes: crate::client::owner(who, &abilities),
+            processes: crate::context::client::owner(who, &abilities),
             abilities,
             level: Mutex::default(),
             opened: now,

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
-use gateway::edge::origin::Doorplate;
+use gateway::edge::host::Doorplate;
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};

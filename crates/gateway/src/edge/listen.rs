@@ -22,7 +22,7 @@ use upstream::WakeFilter;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
-use super::room::{Activity, Busy, Room};
+use super::connections::{Activity, Busy, Room};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);

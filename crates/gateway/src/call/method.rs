@@ -14,14 +14,14 @@ use screening::arguments::{CheckedParams, check_params};
 use vocabulary::json::Value;
 use vocabulary::{ReasonCode, ServerId};
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::carry::Load;
-use crate::case::{Case, Decided};
-use crate::client::Client;
-use crate::introduce::Offers;
+use crate::call::forward::Load;
+use crate::context::client::Client;
+use crate::context::{Asked, Ended};
+use crate::era::initialize::Offers;
+use crate::outcome::{Case, Decided};
+use crate::receive::Gateway;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::Wanted;
+use crate::snapshot::Wanted;
 
 /// What an errand is about, and the members of its params that change on the way.
 struct Errand<'a> {

@@ -9,12 +9,12 @@ use mcp::translate::LogLevel;
 use mcp::{Method, Request, Version, compose};
 use vocabulary::ReasonCode;
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::client::{Abilities, Client, ModernClient};
-use crate::introduce;
+use crate::context::client::{Abilities, Client, ModernClient};
+use crate::context::{Asked, Ended};
+use crate::era::initialize as introduce;
+use crate::receive::Gateway;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::Wanted;
+use crate::snapshot::Wanted;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

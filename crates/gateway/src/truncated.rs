@@ -15,14 +15,14 @@ use screening::result::{Origin, OutputTrust, Raw, ScreenedResult};
 use vocabulary::ReasonCode;
 use vocabulary::json::{self, Value};
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::cache::{Judged, Shelved};
-use crate::case::Case;
-use crate::chokepoint::standing;
-use crate::client::Client;
+use crate::context::client::Client;
+use crate::context::{Asked, Ended};
+use crate::outcome::Case;
+use crate::receive::Gateway;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::{Display, Town};
+use crate::screen::standing;
+use crate::snapshot::{Display, Town};
+use crate::state::truncated::{Judged, Shelved};
 
 /// Its name on every route.
 pub(crate) const NAME: &str = "portreeve__read_cache";

@@ -2,6 +2,8 @@
 //! modern client each round is a request of its own, held together by a seal; towards a client
 //! with a session the questions are put on the stream of the call.
 
+pub(crate) mod park;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +20,14 @@ use screening::result::{Said, ScreenedResult, Withheld};
 use upstream::{Dispatched, Failure, PreparedCall};
 use vocabulary::{Digest, ReasonCode};
 
-use crate::asked::{Asked, Ended};
-use crate::carry::{Journey, arrived};
-use crate::case::Case;
-use crate::chokepoint::beside_a_call;
-use crate::inputs::Crossed;
-use crate::outlet::Passing;
-use crate::parked::Parked;
+use crate::call::forward::{Journey, arrived};
+use crate::call::rounds::park::Parked;
+use crate::context::{Asked, Ended};
+use crate::outcome::Case;
+use crate::reply::stream::Passing;
 use crate::reply::{DecisionNote, Prepared};
+use crate::screen::beside_a_call;
+use crate::screen::inputs::Crossed;
 use crate::session::Posed;
 
 /// How long a client may take between two rounds.

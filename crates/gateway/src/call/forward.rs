@@ -15,12 +15,12 @@ use screening::result::ScreenedResult;
 use upstream::{Dispatched, Failure, OutgoingRequest, PreparedCall, SeenConfinement, Server, TaskMode, prepare};
 use vocabulary::Risk;
 
-use crate::asked::Ended;
-use crate::case::{Case, Decided};
-use crate::client::Client;
-use crate::dialogue::{Binding, Round, unusable};
-use crate::escort::{Asking, Consequence, Escort};
-use crate::introduce::Offers;
+use crate::call::rounds::{Binding, Round, unusable};
+use crate::context::Ended;
+use crate::context::client::Client;
+use crate::era::initialize::Offers;
+use crate::events::observer::{Asking, Consequence, Escort};
+use crate::outcome::{Case, Decided};
 use crate::reply::Prepared;
 use crate::session::OpenCall;
 

@@ -1,6 +1,9 @@
 //! The life of a request, top to bottom: identify, read, parse, answer, record, reply. Whatever a
 //! stage finds, the request ends with one record, and the answer leaves after it.
 
+pub(crate) mod body;
+pub(crate) mod detached;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,24 +20,24 @@ use mcp::http::AnswerForm;
 use mcp::{Malformed, Message, envelope};
 use vocabulary::{Principal, ReasonCode};
 
-use crate::asked::{Asked, Ended};
-use crate::bell::Bell;
-use crate::cache::Cache;
-use crate::chokepoint::Workshop;
-use crate::client::Client;
+use crate::call::rounds::park::Lot;
+use crate::call::task::Tasks;
+use crate::context::client::Client;
+use crate::context::{Asked, Ended};
 use crate::edge::Peer;
 use crate::edge::authenticate::Identified;
 use crate::edge::metadata;
-use crate::intake::{BodyFault, arrival, read_body};
-use crate::outlet::{Outlet, ReplyBody, Streams};
-use crate::parked::Lot;
+use crate::edge::route::Route;
+use crate::receive::body::{BodyFault, arrival, read_body};
+use crate::receive::detached::Unstoppable;
+use crate::reply::stream::{Outlet, ReplyBody, Streams};
 use crate::reply::{Answer, Prepared, release_composed};
-use crate::route::Route;
-use crate::seal::Seal;
+use crate::screen::Workshop;
 use crate::session::{Session, Sessions};
-use crate::tasks::Tasks;
-use crate::town::Town;
-use crate::unstoppable::Unstoppable;
+use crate::snapshot::Town;
+use crate::state::changes::Bell;
+use crate::state::seal::Seal;
+use crate::state::truncated::Cache;
 
 /// The gateway: the town as it is now, the open sessions, and the ledger.
 pub struct Gateway {

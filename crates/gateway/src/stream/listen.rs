@@ -18,16 +18,16 @@ use upstream::{Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topic
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReceiptId, ServerId};
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::bell::Ring;
-use crate::chokepoint::beside_a_call;
-use crate::escort::{Consequence, MOST_TROUBLES};
-use crate::introduce::Offers;
-use crate::outlet::{BACKLOG, EventBody, Passing};
+use crate::context::{Asked, Ended};
+use crate::era::initialize::Offers;
+use crate::events::observer::{Consequence, MOST_TROUBLES};
+use crate::receive::Gateway;
 use crate::reply::Prepared;
-use crate::streams::{Heard, SUBSCRIBING, heard, notification_of};
-use crate::town::Town;
+use crate::reply::stream::{BACKLOG, EventBody, Passing};
+use crate::screen::beside_a_call;
+use crate::snapshot::Town;
+use crate::state::changes::Ring;
+use crate::stream::standing::{Heard, SUBSCRIBING, heard, notification_of};
 
 const LONGEST_SUBSCRIPTION: Duration = Duration::from_secs(15 * 60);
 /// The most resources of one subscription.

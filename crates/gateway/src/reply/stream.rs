@@ -14,9 +14,9 @@ use screening::result::ScreenedResult;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, Sleep};
 
-use crate::pieces::Pieces;
+use crate::reply::pieces::Pieces;
 use crate::session::Session;
-use crate::track::Track;
+use crate::session::replay::Track;
 
 /// What hyper sends: a whole answer, or events as they come.
 pub enum ReplyBody {

@@ -6,11 +6,11 @@ use screening::detect::Excuse;
 use screening::result::FindingNote;
 use vocabulary::ReasonCode;
 
-use crate::asked::Ended;
-use crate::case::Case;
-use crate::chokepoint::subject;
+use crate::context::Ended;
+use crate::outcome::Case;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::ArgumentSecrets;
+use crate::screen::finding;
+use crate::snapshot::ArgumentSecrets;
 
 impl Case<'_> {
     /// Looks through arguments or params that were checked.

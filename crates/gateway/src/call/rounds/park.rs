@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 use upstream::{Failure, Observer, OpenCall, PreparedCall, Reply, SeenConfinement, ServerEvent, Waiting};
 use vocabulary::{Digest, random_hex};
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
-use crate::carry::{Journey, arrived};
-use crate::case::Case;
-use crate::dialogue::{LONGEST_PAUSE, Landing, unusable};
-use crate::escort::{Asking, Consequence, Escort};
-use crate::question::Allowed;
+use crate::call::forward::{Journey, arrived};
+use crate::call::rounds::{LONGEST_PAUSE, Landing, unusable};
+use crate::context::{Asked, Ended};
+use crate::events::observer::{Asking, Consequence, Escort};
+use crate::events::server_request::Allowed;
+use crate::outcome::Case;
+use crate::receive::Gateway;
 use crate::reply::Prepared;
 use crate::session::Owner;
 

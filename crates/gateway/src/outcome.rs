@@ -10,10 +10,10 @@ use screening::result::Withheld;
 use upstream::{CredentialSource, Failure};
 use vocabulary::ReasonCode;
 
-use crate::answer::Gateway;
-use crate::asked::{Asked, Ended};
+use crate::context::{Asked, Ended};
+use crate::receive::Gateway;
 use crate::reply::{DecisionNote, Prepared};
-use crate::town::Town;
+use crate::snapshot::Town;
 
 /// See the module.
 pub(crate) struct Case<'a> {

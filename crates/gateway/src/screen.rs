@@ -1,5 +1,7 @@
 //! Takes what a server sent through the chokepoint, and puts every decision about it on record before any of it leaves.
 
+pub(crate) mod inputs;
+
 use std::sync::Arc;
 
 use ledger::ScreeningSubject;
@@ -14,13 +16,13 @@ use tokio::sync::Semaphore;
 use vocabulary::json::scanned::Named;
 use vocabulary::{ServerId, Trust};
 
-use crate::answer::Gateway;
-use crate::asked::Asked;
-use crate::cache::{Judged, Terms};
-use crate::carry::Journey;
-use crate::case::Case;
-use crate::inputs::Crossed;
-use crate::town::Town;
+use crate::call::forward::Journey;
+use crate::context::Asked;
+use crate::outcome::Case;
+use crate::receive::Gateway;
+use crate::screen::inputs::Crossed;
+use crate::snapshot::Town;
+use crate::state::truncated::{Judged, Terms};
 
 impl Gateway {
     /// Screens by the rules in force now: what was changed meanwhile holds for answers that were under way.

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use upstream::{Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
-use crate::answer::Gateway;
-use crate::asked::Asked;
-use crate::chokepoint::{beside_a_call, of_tool};
-use crate::introduce::usable;
-use crate::town::{ServerState, Town};
+use crate::context::Asked;
+use crate::era::initialize::usable;
+use crate::receive::Gateway;
+use crate::screen::{beside_a_call, of_tool};
+use crate::snapshot::{ServerState, Town};
 
 /// What the servers of a route list.
 pub(crate) struct Gathered {

@@ -11,11 +11,11 @@ use screening::result::{Raw, ScreenedResult, Withheld};
 use vocabulary::ServerId;
 use vocabulary::json::scanned::Named;
 
-use crate::answer::Gateway;
-use crate::asked::Asked;
-use crate::carry::Journey;
-use crate::case::Case;
-use crate::chokepoint::beside_a_call;
+use crate::call::forward::Journey;
+use crate::context::Asked;
+use crate::outcome::Case;
+use crate::receive::Gateway;
+use crate::screen::beside_a_call;
 
 /// A result that crossed the chokepoint, without the state that its server keeps with the client.
 pub(crate) struct Crossed {

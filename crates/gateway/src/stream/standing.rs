@@ -12,16 +12,16 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 use upstream::{Failure, Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
 use vocabulary::{Digest, ServerId};
 
-use crate::answer::{Gateway, Letter};
-use crate::asked::{Asked, Ended};
-use crate::bell::Ring;
-use crate::escort::{Asking, Consequence, Escort, changed_list};
-use crate::introduce::{Offers, usable};
-use crate::outlet::{BACKLOG, EventBody, Outlet, Passing};
+use crate::context::{Asked, Ended};
+use crate::edge::route::Route;
+use crate::era::initialize::{Offers, usable};
+use crate::events::observer::{Asking, Consequence, Escort, changed_list};
+use crate::receive::{Gateway, Letter};
 use crate::reply::Prepared;
-use crate::route::Route;
+use crate::reply::stream::{BACKLOG, EventBody, Outlet, Passing};
 use crate::session::Session;
-use crate::track::parse_event_id;
+use crate::session::replay::parse_event_id;
+use crate::state::changes::Ring;
 
 /// How long a client waits for a server to take a subscription.
 pub(crate) const SUBSCRIBING: Duration = Duration::from_secs(5);

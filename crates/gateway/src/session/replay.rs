@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mcp::sse;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::outlet::BACKLOG;
+use crate::reply::stream::BACKLOG;
 
 /// One stream of a session.
 pub(crate) struct Track {

@@ -1,5 +1,7 @@
 //! A request as the stages see it once its message was read, and how it ends.
 
+pub(crate) mod client;
+
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -9,12 +11,12 @@ use upstream::OpenCall;
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
-use crate::client::Client;
-use crate::outlet::{Outlet, Passing};
+use crate::context::client::Client;
+use crate::edge::route::Route;
+use crate::reply::stream::{Outlet, Passing};
 use crate::reply::{DecisionNote, Prepared};
-use crate::route::Route;
 use crate::session::Session;
-use crate::town::Town;
+use crate::snapshot::Town;
 
 /// How a request ended, and what its caller will be told once that is on record.
 pub(crate) struct Ended {

@@ -8,8 +8,8 @@ use mcp::{Era, Method, Version, compose};
 use policy::Target;
 use vocabulary::{Principal, ServerId};
 
-use crate::route::Route;
-use crate::town::Town;
+use crate::edge::route::Route;
+use crate::snapshot::Town;
 
 /// What the servers of a route offer, beside tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,11 +6,11 @@ use ledger::Status;
 use mcp::{Method, Request};
 use policy::Target;
 
-use crate::asked::{Asked, Ended};
-use crate::carry::Journey;
-use crate::case::Case;
-use crate::outlet::Outlet;
+use crate::call::forward::Journey;
+use crate::context::{Asked, Ended};
+use crate::outcome::Case;
 use crate::reply::Prepared;
+use crate::reply::stream::Outlet;
 
 impl Case<'_> {
     /// Keeps what a server with sessions agreed to.

@@ -16,12 +16,12 @@ use tokio::sync::Notify;
 use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
 use vocabulary::ServerId;
 
-use crate::answer::Gateway;
-use crate::asked::Asked;
-use crate::chokepoint::{beside_a_call, of_tool, subject};
-use crate::client::Client;
-use crate::outlet::Passing;
-use crate::question::Allowed;
+use crate::context::Asked;
+use crate::context::client::Client;
+use crate::events::server_request::Allowed;
+use crate::receive::Gateway;
+use crate::reply::stream::Passing;
+use crate::screen::{beside_a_call, of_tool};
 
 /// See the module.
 pub(crate) struct Escort<'a> {

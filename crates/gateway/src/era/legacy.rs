@@ -12,15 +12,15 @@ use mcp::translate::LogLevel;
 use mcp::{ClientNotice, Method, Notification, Request, Response, Version};
 use vocabulary::{Principal, ReasonCode};
 
-use crate::answer::{Gateway, Letter, Walked, unreadable};
-use crate::asked::{Asked, Ended, builtin};
-use crate::client::{Abilities, Client};
-use crate::introduce;
-use crate::modern::{is_modern, names_no_session_version};
+use crate::context::client::{Abilities, Client};
+use crate::context::{Asked, Ended, builtin};
+use crate::edge::route::Route;
+use crate::era::initialize as introduce;
+use crate::era::modern::{is_modern, names_no_session_version};
+use crate::receive::{Gateway, Letter, Walked, unreadable};
 use crate::reply::Prepared;
-use crate::route::Route;
 use crate::session::Session;
-use crate::town::Wanted;
+use crate::snapshot::Wanted;
 
 impl Gateway {
     /// One request, its method known: of either era.

@@ -17,12 +17,12 @@ use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
 use vocabulary::{Principal, ReasonCode, ServerId, random_hex};
 
-use crate::asked::Ended;
-use crate::carry::Journey;
-use crate::case::Case;
-use crate::dialogue::unusable;
-use crate::errand::TaskOf;
-use crate::introduce::TASKS;
+use crate::call::forward::Journey;
+use crate::call::method::TaskOf;
+use crate::call::rounds::unusable;
+use crate::context::Ended;
+use crate::era::initialize::TASKS;
+use crate::outcome::Case;
 use crate::reply::Prepared;
 use crate::session::Owner;
 

@@ -19,7 +19,7 @@ use vocabulary::json::{self, Value};
 use vocabulary::{Principal, ServerId, ToolId, canonical};
 
 use crate::edge::authenticate::Identity;
-use crate::edge::origin::Doorplate;
+use crate::edge::host::Doorplate;
 
 /// Bounds on what a client and a server may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,12 +16,12 @@ use upstream::{RawParams, RawServerRequest, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
 
-use crate::answer::Gateway;
-use crate::asked::Asked;
-use crate::case::credential_facts;
-use crate::chokepoint::beside_a_call;
-use crate::escort::Escort;
-use crate::outlet::Passing;
+use crate::context::Asked;
+use crate::events::observer::Escort;
+use crate::outcome::credential_facts;
+use crate::receive::Gateway;
+use crate::reply::stream::Passing;
+use crate::screen::beside_a_call;
 
 /// How long a client may think about a question.
 const LONGEST_THOUGHT: Duration = Duration::from_secs(600);
