@@ -195,7 +195,7 @@ async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver
 
 async fn control_plane(running: Arc<Running>, ports: Ports, door: Door, stopping: watch::Receiver<bool>) {
     let plane = ControlPlane::new(ports, Arc::new(running.ledger.clone()), running.clock.clone());
-    let hosts: HostRule = Arc::new(move |uri, headers| running.gateway().town().admits(uri, headers));
+    let hosts: HostRule = Arc::new(move |uri, headers| running.gateway().snapshot().admits(uri, headers));
     let handle = move |request, peer: gateway::edge::Peer| {
         let (plane, hosts) = (plane.clone(), hosts.clone());
         async move { plane.answer(request, peer.address, &hosts).await }

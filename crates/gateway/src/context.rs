@@ -13,10 +13,10 @@ use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
 use crate::context::client::Client;
 use crate::edge::route::Route;
-use crate::reply::stream::{Outlet, Passing};
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::stream::{ClientMessage, ResponseStream};
+use crate::reply::{ErrorData, Prepared};
 use crate::session::Session;
-use crate::snapshot::Town;
+use crate::snapshot::Snapshot;
 
 /// How a request ended, and what its caller will be told once that is on record.
 pub(crate) struct Ended {
@@ -26,23 +26,23 @@ pub(crate) struct Ended {
 
 /// An authenticated request whose message was read.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestContext {
     pub(crate) who: Arc<Principal>,
     pub(crate) route: Route,
     pub(crate) arrival: Arrival,
     pub(crate) method: Method,
     pub(crate) client: Client,
     pub(crate) args: (Option<Digest>, Option<canonical::Spelling>),
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) stream: Arc<ResponseStream>,
 }
 
-impl Asked {
+impl RequestContext {
     pub(crate) fn new(
         who: Arc<Principal>,
         route: Route,
         arrival: Arrival,
         request: &Request,
-        outlet: Arc<Outlet>,
+        stream: Arc<ResponseStream>,
     ) -> Self {
         // What is judged later is hashed when it was.
         let args = if request.method().is_carried() {
@@ -57,7 +57,7 @@ impl Asked {
             method: request.method().clone(),
             client: Client::Unmet,
             args,
-            outlet,
+            stream,
         }
     }
 
@@ -76,8 +76,8 @@ impl Asked {
     }
 
     /// Says something to the client before the answer.
-    pub(crate) async fn say(&self, passing: &Passing) {
-        self.outlet.say(self.session(), passing).await;
+    pub(crate) async fn say(&self, message: &ClientMessage) {
+        self.stream.say(self.session(), message).await;
     }
 
     /// What is known of the message so far.
@@ -95,8 +95,8 @@ impl Asked {
     }
 
     /// Allowed, because the gateway answers this by itself.
-    pub(crate) fn answered_here(&self, town: &Town) -> DecisionFacts {
-        builtin(Verdict::Allow, ReasonCode::AllowBuiltin, town.policy.epoch())
+    pub(crate) fn answered_here(&self, snapshot: &Snapshot) -> DecisionFacts {
+        builtin(Verdict::Allow, ReasonCode::AllowBuiltin, snapshot.policy.epoch())
     }
 
     /// Refused by the protocol.
@@ -124,7 +124,7 @@ impl Asked {
     /// Refused by the protocol, with a JSON-RPC error.
     pub(crate) fn refused_with(&self, request: &Request, code: mcp::ErrorCode, message: &str) -> Ended {
         let reason = ReasonCode::DenyMalformed;
-        let note = DecisionNote::denied(reason);
+        let note = ErrorData::denied(reason);
         let reply = Prepared::refusal(Some(request.id().clone()), code, message.to_owned(), note);
         self.refused(reason, reply)
     }

@@ -23,6 +23,6 @@ pub use receive::Gateway;
 pub use reply::pieces::Pieces;
 pub use reply::stream::ReplyBody;
 pub use reply::{Answer, Prepared, release};
-pub use snapshot::{ArgumentSecrets, Limits, ServerState, Town, TownPlan};
+pub use snapshot::{ArgumentSecrets, Limits, ServerState, Snapshot, SnapshotParts};
 pub use state::truncated::cache_key;
 pub use stream::standing::StaleServers;

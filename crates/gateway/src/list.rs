@@ -14,12 +14,12 @@ use upstream::ListKind;
 use vocabulary::{Digest, Principal, ReasonCode, ServerId};
 
 use crate::context::client::Client;
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::era::initialize::Offers;
 use crate::outcome::Case;
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
-use crate::snapshot::{Display, ServerState, Town, Wanted};
+use crate::reply::{ErrorData, Prepared};
+use crate::snapshot::{Display, ServerState, Snapshot, Wanted};
 use crate::truncated as read_cache;
 
 /// Many clients never ask for a second page.
@@ -27,25 +27,31 @@ const PAGE: usize = 1000;
 
 impl Gateway {
     /// Answers a request for a list.
-    pub(crate) async fn list(&self, asked: &Asked, request: &Request) -> Ended {
+    pub(crate) async fn list(&self, asked: &RequestContext, request: &Request) -> Ended {
         self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
             .await;
-        let town = self.town();
+        let snapshot = self.snapshot();
         match kind_of(&asked.method) {
             ListKind::Tools => {
-                let shown = Tools::of(&town, &asked.who, asked.route.server());
+                let shown = Tools::of(&snapshot, &asked.who, asked.route.server());
                 let catalogue = shown.catalogue();
-                self.show(asked, request, &town, &catalogue)
+                self.show(asked, request, &snapshot, &catalogue)
             }
             kind @ (ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tasks) => {
-                Box::pin(self.list_live(asked, request, &town, kind)).await
+                Box::pin(self.list_live(asked, request, &snapshot, kind)).await
             }
         }
     }
 
     /// A list that is not kept here: asked of the servers, for this client.
-    async fn list_live(&self, asked: &Asked, request: &Request, town: &Arc<Town>, kind: ListKind) -> Ended {
-        let offers = Offers::of(town, &asked.who, &asked.route);
+    async fn list_live(
+        &self,
+        asked: &RequestContext,
+        request: &Request,
+        snapshot: &Arc<Snapshot>,
+        kind: ListKind,
+    ) -> Ended {
+        let offers = Offers::of(snapshot, &asked.who, &asked.route);
         let offered = match kind {
             ListKind::Tools => true,
             ListKind::Prompts => offers.prompts,
@@ -55,10 +61,10 @@ impl Gateway {
         if !offered {
             return asked.no_such_method(request);
         }
-        let gathered = self.gather(asked, town, kind).await;
+        let gathered = self.gather(asked, snapshot, kind).await;
         if let (Some(_), Some(failure)) = (asked.route.server(), &gathered.failure) {
             let case = Case::new(self, asked, request);
-            return case.failed(asked.facts(), asked.answered_here(town), None, failure);
+            return case.failed(asked.facts(), asked.answered_here(snapshot), None, failure);
         }
         let canonical: Vec<Vec<u8>> = gathered.entries.iter().map(|entry| canonical_form(entry)).collect();
         let catalogue = Catalogue {
@@ -68,13 +74,13 @@ impl Gateway {
             unavailable: gathered.unavailable.iter().map(ServerId::as_str).collect(),
             ttl_ms: gathered.ttl_ms,
         };
-        self.show(asked, request, town, &catalogue)
+        self.show(asked, request, snapshot, &catalogue)
     }
 
     /// One page of a catalogue.
-    fn show(&self, asked: &Asked, request: &Request, town: &Town, shown: &Catalogue<'_>) -> Ended {
+    fn show(&self, asked: &RequestContext, request: &Request, snapshot: &Snapshot, shown: &Catalogue<'_>) -> Ended {
         let Some(start) = self.page_start(request, asked, &shown.hash) else {
-            let note = DecisionNote::denied(ReasonCode::DenyMalformed);
+            let note = ErrorData::denied(ReasonCode::DenyMalformed);
             let message = "the cursor is not one of this list; ask for the first page again".to_owned();
             let reply = Prepared::refusal(Some(request.id().clone()), mcp::ErrorCode::InvalidParams, message, note);
             return asked.refused(ReasonCode::DenyMalformed, reply);
@@ -85,7 +91,7 @@ impl Gateway {
             ending: Ending::Answered {
                 who: asked.who.clone(),
                 message: asked.facts(),
-                decision: asked.answered_here(town),
+                decision: asked.answered_here(snapshot),
                 catalog: Some(shown.hash),
             },
             reply: Prepared::own(request.id().clone(), result),
@@ -94,15 +100,15 @@ impl Gateway {
 
     /// The digest of the tools a principal sees: another one means that their list changed.
     pub(crate) fn tools_seen(&self, who: &Arc<Principal>, server: Option<&ServerId>) -> Digest {
-        let town = self.town();
-        Tools::of(&town, who, server).catalogue().hash
+        let snapshot = self.snapshot();
+        Tools::of(&snapshot, who, server).catalogue().hash
     }
 
     /// Waits for the first discovery of the servers that what is wanted may come from, for a bounded
     /// time.
     pub(crate) async fn await_first_discovery(&self, who: &Arc<Principal>, wanted: &Wanted<'_>) {
-        let town = self.town();
-        let mut pending = town.pending(who, wanted);
+        let snapshot = self.snapshot();
+        let mut pending = snapshot.pending(who, wanted);
         if pending.is_empty() {
             return;
         }
@@ -111,11 +117,11 @@ impl Gateway {
                 let _ = state.wait_for(|state| *state != ServerState::Pending).await;
             }
         };
-        let _ = tokio::time::timeout(town.limits.first_discovery, all).await;
+        let _ = tokio::time::timeout(snapshot.limits.first_discovery, all).await;
     }
 
     /// Where the page begins; `None` for a cursor that is not ours, not theirs, or of another list.
-    fn page_start(&self, request: &Request, asked: &Asked, hash: &Digest) -> Option<usize> {
+    fn page_start(&self, request: &Request, asked: &RequestContext, hash: &Digest) -> Option<usize> {
         match request.params().raw("cursor") {
             None | Some(b"null") => Some(0),
             Some(_) => {
@@ -127,7 +133,7 @@ impl Gateway {
     }
 
     /// A cursor sealed for this principal, route and catalogue.
-    fn cursor(&self, start: usize, asked: &Asked, hash: &Digest) -> String {
+    fn cursor(&self, start: usize, asked: &RequestContext, hash: &Digest) -> String {
         let route = asked.route.resource_path();
         let mut seal = hmac::Context::with_key(&self.cursor_key);
         for part in [
@@ -168,10 +174,10 @@ struct Tools<'a> {
 }
 
 impl<'a> Tools<'a> {
-    fn of(town: &'a Town, who: &Arc<Principal>, server: Option<&ServerId>) -> Self {
-        let visible = town.policy.visible(&town.policy.caller(who), server);
+    fn of(snapshot: &'a Snapshot, who: &Arc<Principal>, server: Option<&ServerId>) -> Self {
+        let visible = snapshot.policy.visible(&snapshot.policy.caller(who), server);
         let display = |entry: &Arc<ToolEntry>| {
-            let tool = town.tool(&entry.id)?;
+            let tool = snapshot.tool(&entry.id)?;
             if server.is_some() {
                 Some(tool.plain())
             } else {
@@ -180,11 +186,11 @@ impl<'a> Tools<'a> {
         };
         let mut displays: Vec<&Display> = visible.iter().filter_map(display).collect();
         // Who sees no tool has nothing to read on in.
-        if !displays.is_empty() && read_cache::is_offered(town) {
+        if !displays.is_empty() && read_cache::is_offered(snapshot) {
             displays.push(&read_cache::DISPLAY);
         }
         let unavailable = if server.is_none() {
-            unavailable(town, who, &visible)
+            unavailable(snapshot, who, &visible)
         } else {
             Vec::new()
         };
@@ -275,13 +281,13 @@ fn canonical_form(entry: &[u8]) -> Vec<u8> {
 }
 
 /// The servers that are down, of those the principal may use.
-fn unavailable<'a>(town: &'a Town, who: &Arc<Principal>, visible: &[Arc<ToolEntry>]) -> Vec<&'a str> {
-    let caller = town.policy.caller(who);
+fn unavailable<'a>(snapshot: &'a Snapshot, who: &Arc<Principal>, visible: &[Arc<ToolEntry>]) -> Vec<&'a str> {
+    let caller = snapshot.policy.caller(who);
     let may_use =
-        |id: &ServerId| visible.iter().any(|entry| entry.id.server == *id) || town.policy.could_use(&caller, id);
-    let servers = town.policy.inventory().servers().map(|server| &server.id);
+        |id: &ServerId| visible.iter().any(|entry| entry.id.server == *id) || snapshot.policy.could_use(&caller, id);
+    let servers = snapshot.policy.inventory().servers().map(|server| &server.id);
     servers
-        .filter(|id| town.state_of(id) != ServerState::Up && may_use(id))
+        .filter(|id| snapshot.state_of(id) != ServerState::Up && may_use(id))
         .map(ServerId::as_str)
         .collect()
 }

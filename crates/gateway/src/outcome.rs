@@ -10,16 +10,16 @@ use screening::result::Withheld;
 use upstream::{CredentialSource, Failure};
 use vocabulary::ReasonCode;
 
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
-use crate::snapshot::Town;
+use crate::reply::{ErrorData, Prepared};
+use crate::snapshot::Snapshot;
 
 /// See the module.
 pub(crate) struct Case<'a> {
     pub(crate) gateway: &'a Gateway,
-    pub(crate) asked: &'a Asked,
-    pub(crate) town: Arc<Town>,
+    pub(crate) asked: &'a RequestContext,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) caller: Arc<Caller>,
     pub(crate) id: RequestId,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Decided {
 }
 
 impl<'a> Case<'a> {
-    pub(crate) fn new(gateway: &'a Gateway, asked: &'a Asked, request: &Request) -> Self {
-        let town = gateway.town();
+    pub(crate) fn new(gateway: &'a Gateway, asked: &'a RequestContext, request: &Request) -> Self {
+        let snapshot = gateway.snapshot();
         Self {
             gateway,
             asked,
-            caller: town.policy.caller(&asked.who),
-            town,
+            caller: snapshot.policy.caller(&asked.who),
+            snapshot,
             id: request.id().clone(),
         }
     }
@@ -62,8 +62,8 @@ impl<'a> Case<'a> {
     }
 
     /// A JSON-RPC error of the protocol's own.
-    pub(crate) fn malformed(&self, code: mcp::ErrorCode, message: &str) -> Box<Ended> {
-        let note = DecisionNote::denied(ReasonCode::DenyMalformed);
+    pub(crate) fn malformed(&self, code: i32, message: &str) -> Box<Ended> {
+        let note = ErrorData::denied(ReasonCode::DenyMalformed);
         let reply = Prepared::refusal(Some(self.id.clone()), code, message.to_owned(), note);
         Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply))
     }
@@ -73,18 +73,18 @@ impl<'a> Case<'a> {
         let retry_after_ms = over
             .retry_after
             .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
-        let note = DecisionNote {
+        let note = ErrorData {
             retry_after_ms,
-            ..DecisionNote::denied(over.code)
+            ..ErrorData::denied(over.code)
         };
         let reply = Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::Denied, sentence(over.code), note);
         self.ended_refused(facts, decision, reply)
     }
 
     pub(crate) fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
-        let note = DecisionNote {
+        let note = ErrorData {
             verdict,
-            ..DecisionNote::denied(grounds.code)
+            ..ErrorData::denied(grounds.code)
         };
         let reply = Prepared::refusal(
             Some(self.id.clone()),
@@ -101,12 +101,7 @@ impl<'a> Case<'a> {
 
     pub(crate) fn unrecordable(&self, facts: &MessageFacts) -> Box<Ended> {
         let code = ReasonCode::DenyReceiptUnavailable;
-        let reply = Prepared::refusal(
-            Some(self.id.clone()),
-            mcp::ErrorCode::InternalError,
-            sentence(code),
-            DecisionNote::denied(code),
-        );
+        let reply = Prepared::refusal(Some(self.id.clone()), -32603, sentence(code), ErrorData::denied(code));
         self.ended_refused(
             facts,
             self.verdict(Verdict::Deny, "builtin:protocol".into(), vec![code]),
@@ -116,7 +111,7 @@ impl<'a> Case<'a> {
 
     /// The server answered, but its answer stays here.
     pub(crate) fn withheld(&self, withheld: &Withheld) -> (Status, Prepared) {
-        let note = DecisionNote::allowed(withheld.code);
+        let note = ErrorData::allowed(withheld.code);
         let (id, message) = (self.id.clone(), withheld.message.clone());
         let reply = if self.asked.method == mcp::Method::ToolsCall {
             Prepared::error_result(id, self.asked.client.era(), message, note)
@@ -146,12 +141,7 @@ impl<'a> Case<'a> {
         } else {
             Status::Error
         };
-        let reply = Prepared::refusal(
-            Some(self.id.clone()),
-            mcp::ErrorCode::InternalError,
-            sentence(code),
-            DecisionNote::allowed(code),
-        );
+        let reply = Prepared::refusal(Some(self.id.clone()), -32603, sentence(code), ErrorData::allowed(code));
         self.ended_called(facts, decision, credential, (status, failure.executed(), reply))
     }
 
@@ -181,13 +171,13 @@ impl<'a> Case<'a> {
     }
 
     pub(crate) fn verdict(&self, result: Verdict, policy_id: Arc<str>, reason_codes: Vec<ReasonCode>) -> DecisionFacts {
-        let policy_set = Some(self.town.policy.policy_set());
+        let policy_set = Some(self.snapshot.policy.policy_set());
         DecisionFacts {
             result,
             policy_id,
             reason_codes,
             policy_set,
-            epoch: self.town.policy.epoch(),
+            epoch: self.snapshot.policy.epoch(),
         }
     }
 

@@ -20,36 +20,36 @@ use mcp::http::AnswerForm;
 use mcp::{Malformed, Message, envelope};
 use vocabulary::{Principal, ReasonCode};
 
-use crate::call::rounds::park::Lot;
+use crate::call::rounds::park::ParkedCalls;
 use crate::call::task::Tasks;
 use crate::context::client::Client;
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::edge::Peer;
 use crate::edge::authenticate::Identified;
 use crate::edge::metadata;
 use crate::edge::route::Route;
 use crate::receive::body::{BodyFault, arrival, read_body};
-use crate::receive::detached::Unstoppable;
-use crate::reply::stream::{Outlet, ReplyBody, Streams};
+use crate::receive::detached::Detached;
+use crate::reply::stream::{ReplyBody, ResponseStream, Streams};
 use crate::reply::{Answer, Prepared, release_composed};
-use crate::screen::Workshop;
+use crate::screen::ScreeningPool;
 use crate::session::{Session, Sessions};
-use crate::snapshot::Town;
-use crate::state::changes::Bell;
+use crate::snapshot::Snapshot;
+use crate::state::changes::ChangeFeed;
 use crate::state::seal::Seal;
 use crate::state::truncated::Cache;
 
 /// The gateway: the town as it is now, the open sessions, and the ledger.
 pub struct Gateway {
-    town: ArcSwap<Town>,
+    snapshot: ArcSwap<Snapshot>,
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Ledger,
     pub(crate) cursor_key: hmac::Key,
     pub(crate) seal: Seal,
-    pub(crate) bell: Bell,
-    pub(crate) parked: Lot,
+    pub(crate) changes: ChangeFeed,
+    pub(crate) parked: ParkedCalls,
     pub(crate) tasks: Tasks,
-    pub(crate) workshop: Workshop,
+    pub(crate) screening_pool: ScreeningPool,
     pub(crate) cache: Cache,
     at_work: Arc<AtomicUsize>,
     itself: Weak<Self>,
@@ -60,20 +60,20 @@ impl Gateway {
     ///
     /// # Errors
     /// When the system gives no randomness.
-    pub fn new(town: Town, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
+    pub fn new(snapshot: Snapshot, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
         let mut key = [0u8; 32];
         aws_lc_rs::rand::fill(&mut key)?;
         let seal = Seal::new()?;
         Ok(Arc::new_cyclic(|itself| Self {
-            town: ArcSwap::from_pointee(town),
+            snapshot: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::default(),
             ledger,
             cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             seal,
-            bell: Bell::default(),
-            parked: Lot::default(),
+            changes: ChangeFeed::default(),
+            parked: ParkedCalls::default(),
             tasks: Tasks::default(),
-            workshop: Workshop::default(),
+            screening_pool: ScreeningPool::default(),
             cache: Cache::default(),
             at_work: Arc::default(),
             itself: itself.clone(),
@@ -87,25 +87,25 @@ impl Gateway {
 
     /// The town in force.
     #[must_use]
-    pub fn town(&self) -> Arc<Town> {
-        self.town.load_full()
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
     }
 
     /// Puts another town in force, for live sessions too.
-    pub fn move_to(&self, town: Town) {
-        self.town.store(Arc::new(town));
-        self.bell.town_moved();
+    pub fn replace_snapshot(&self, snapshot: Snapshot) {
+        self.snapshot.store(Arc::new(snapshot));
+        self.changes.snapshot_replaced();
     }
 
     /// Ends the streams that have no end of their own, so that whoever listens shows a credential
     /// again: one was taken back.
     pub fn recheck_streams(&self) {
-        self.bell.recheck();
+        self.changes.recheck();
     }
 
     /// Ends the streams that have no end of their own: the gateway stops.
     pub fn end_streams(&self) {
-        self.bell.stop();
+        self.changes.stop();
     }
 
     /// Answers one HTTP request. The work begins at once and goes on when the caller hangs up, so
@@ -116,15 +116,15 @@ impl Gateway {
         peer: Peer,
     ) -> impl Future<Output = Response<ReplyBody>> + Send + 'static {
         let at_work = AtWork::begin(&self.at_work);
-        let outlet = Outlet::new(streams(&request));
-        let heard = outlet.clone();
-        let work = Unstoppable::new(|| async move {
+        let stream = ResponseStream::new(streams(&request));
+        let heard = stream.clone();
+        let work = Detached::new(|| async move {
             let _at_work = at_work;
-            self.answer(request, &peer, &outlet).await
+            self.answer(request, &peer, &stream).await
         });
         Attended {
             work: Some(work),
-            outlet: heard,
+            stream: heard,
         }
     }
 
@@ -134,7 +134,7 @@ impl Gateway {
         self.at_work.load(Ordering::SeqCst)
     }
 
-    async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer, outlet: &Arc<Outlet>) -> Answer {
+    async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer, stream: &Arc<ResponseStream>) -> Answer {
         let route = Route::of(request.uri().path());
         if let Some(answer) = self.open_route(&route, &request) {
             return answer;
@@ -143,16 +143,16 @@ impl Gateway {
         let form = mcp::http::answer_form(request.headers());
         let bodiless = request.method() == Verb::HEAD;
         let form = form.unwrap_or(AnswerForm::Json);
-        match self.walk(&mut arrival, route, request, (peer, outlet)).await {
+        match self.walk(&mut arrival, route, request, (peer, stream)).await {
             Walked::Acknowledged => Answer::acknowledged(),
             Walked::Ended(ended) if bodiless => {
                 let (ending, reply) = (ended.ending, ended.reply.without_body());
                 self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json, 0)
                     .await
             }
-            Walked::Ended(ended) if outlet.is_stream() => {
-                let answer = self.conclude(&arrival, *ended, AnswerForm::Json, outlet.said()).await;
-                answer.into_last_event(outlet).await
+            Walked::Ended(ended) if stream.is_stream() => {
+                let answer = self.conclude(&arrival, *ended, AnswerForm::Json, stream.said()).await;
+                answer.into_last_event(stream).await
             }
             Walked::Ended(ended) => self.conclude(&arrival, *ended, form, 0).await,
             Walked::Batch(members) => Box::pin(self.conclude_batch(members, form)).await,
@@ -169,11 +169,12 @@ impl Gateway {
             Route::Ready if self.ledger.is_healthy() => Some(Answer::probe(StatusCode::OK, "ready")),
             Route::Ready => Some(Answer::probe(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
             Route::Metadata(path) => {
-                let town = self.town();
-                let issuers = town.identity.issuer_names();
-                town.doorplate
+                let snapshot = self.snapshot();
+                let issuers = snapshot.identity.issuer_names();
+                snapshot
+                    .allowed_hosts
                     .admits(request.uri(), request.headers())
-                    .then(|| Answer::document(metadata::document(&town.public_url, path, &issuers)))
+                    .then(|| Answer::document(metadata::document(&snapshot.public_url, path, &issuers)))
             }
             Route::Federated | Route::Server(_) | Route::Nowhere => None,
         }
@@ -185,19 +186,19 @@ impl Gateway {
         arrival: &mut Arrival,
         route: Route,
         request: HttpRequest<Incoming>,
-        (peer, outlet): (&Peer, &Arc<Outlet>),
+        (peer, stream): (&Peer, &Arc<ResponseStream>),
     ) -> Walked {
         let (head, body) = request.into_parts();
         let who = match self.identify(&route, &head, peer).await {
             Ok(who) => who.principal().clone(),
             Err(ended) => return Walked::Ended(ended),
         };
-        let mut letter = Letter {
+        let mut letter = AuthenticatedHead {
             who,
             route,
             arrival: *arrival,
             head,
-            outlet: outlet.clone(),
+            stream: stream.clone(),
         };
         if !matches!(letter.route, Route::Federated | Route::Server(_)) {
             let message = "there is nothing at this address; use /mcp";
@@ -218,7 +219,7 @@ impl Gateway {
     }
 
     /// The body, if its head admits reading it.
-    async fn read(&self, letter: &mut Letter, body: Incoming) -> Result<Bytes, Box<Ended>> {
+    async fn read(&self, letter: &mut AuthenticatedHead, body: Incoming) -> Result<Bytes, Box<Ended>> {
         if !mcp::http::is_plain_json(&letter.head.headers) {
             let message = "the body must be application/json, not encoded";
             return Err(Box::new(letter.unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)));
@@ -227,7 +228,7 @@ impl Gateway {
             let message = "Accept must admit application/json or text/event-stream";
             return Err(Box::new(letter.unreadable(StatusCode::NOT_ACCEPTABLE, message)));
         }
-        let limit = self.town().limits.request_bytes;
+        let limit = self.snapshot().limits.request_bytes;
         let read = read_body(body, limit, &mut letter.arrival).await;
         read.map_err(|fault| match fault {
             BodyFault::TooLarge => {
@@ -243,8 +244,8 @@ impl Gateway {
     }
 
     /// One message, or a batch where the session's version still has them.
-    async fn open_letter(&self, letter: Letter, body: &Bytes) -> Walked {
-        let depth = self.town().limits.request_depth;
+    async fn open_letter(&self, letter: AuthenticatedHead, body: &Bytes) -> Walked {
+        let depth = self.snapshot().limits.request_depth;
         match envelope::parse(body, depth) {
             Err(Malformed::Batch) if self.session_takes_batches(&letter.who, &letter.head) => {
                 match envelope::split_batch(body, depth, LARGEST_BATCH) {
@@ -258,7 +259,7 @@ impl Gateway {
     }
 
     /// Each member of a batch walks by itself and has a record of its own.
-    async fn open_batch(&self, letter: Letter, members: Vec<Bytes>, depth: usize) -> Walked {
+    async fn open_batch(&self, letter: AuthenticatedHead, members: Vec<Bytes>, depth: usize) -> Walked {
         let mut ended = Vec::new();
         for member in members {
             let arrival = Arrival {
@@ -266,17 +267,17 @@ impl Gateway {
                 ..arrival(&letter.head.headers, letter.arrival.address)
             };
             // A stream is of one request.
-            let outlet = Outlet::new(Streams::Refused);
-            let letter = Letter {
+            let stream = ResponseStream::new(Streams::Refused);
+            let letter = AuthenticatedHead {
                 arrival,
-                outlet,
+                stream,
                 ..letter.clone()
             };
             let walked = match envelope::parse(&member, depth) {
                 Ok(Message::Request(request)) if *request.method() == mcp::Method::Initialize => {
                     let message = "`initialize` must not be part of a batch";
                     let (who, route) = (letter.who.clone(), letter.route.clone());
-                    let asked = Asked::new(who, route, arrival, &request, letter.outlet.clone());
+                    let asked = RequestContext::new(who, route, arrival, &request, letter.stream.clone());
                     asked
                         .refused_by_status(StatusCode::BAD_REQUEST, &request, message)
                         .into()
@@ -292,11 +293,11 @@ impl Gateway {
         Walked::Batch(ended)
     }
 
-    async fn take_message(&self, letter: &Letter, message: Message) -> Walked {
+    async fn take_message(&self, letter: &AuthenticatedHead, message: Message) -> Walked {
         match message {
             Message::Request(request) => {
                 let (who, route) = (letter.who.clone(), letter.route.clone());
-                let asked = Asked::new(who, route, letter.arrival, &request, letter.outlet.clone());
+                let asked = RequestContext::new(who, route, letter.arrival, &request, letter.stream.clone());
                 self.serve(asked, &letter.head, &request).await.into()
             }
             Message::Notification(notification) => self.take(&letter.who, &letter.route, &letter.head, &notification),
@@ -306,20 +307,21 @@ impl Gateway {
 
     /// Host and origin first, then the credential; no byte of the body is read before.
     async fn identify(&self, route: &Route, head: &Parts, peer: &Peer) -> Result<Identified, Box<Ended>> {
-        let town = self.town();
-        if !town.doorplate.admits(&head.uri, &head.headers) {
+        let snapshot = self.snapshot();
+        if !snapshot.allowed_hosts.admits(&head.uri, &head.headers) {
             let reason = ReasonCode::DenyOrigin;
             let message = "the Host or Origin header is not one this gateway serves";
             let reply = Prepared::status(StatusCode::FORBIDDEN, None, message, reason);
             return Err(unidentified(reason, reply));
         }
         let server = route.server().map(vocabulary::ServerId::as_str);
-        town.identity
+        snapshot
+            .identity
             .identify(&head.uri, &head.headers, peer, server)
             .await
             .map_err(|reason| {
                 let error = (reason != ReasonCode::DenyNoAuthn).then_some("invalid_token");
-                let challenge = metadata::challenge(&town.public_url, &route.resource_path(), error);
+                let challenge = metadata::challenge(&snapshot.public_url, &route.resource_path(), error);
                 let remedy = reason.remedy();
                 let message = format!("{}; {}", remedy.meaning, remedy.next);
                 let reply =
@@ -361,30 +363,30 @@ const LARGEST_BATCH: usize = 100;
 
 /// A request of a known principal, its body not read yet.
 #[derive(Clone)]
-pub(crate) struct Letter {
+pub(crate) struct AuthenticatedHead {
     pub(crate) who: Arc<Principal>,
     pub(crate) route: Route,
     pub(crate) arrival: Arrival,
     pub(crate) head: Parts,
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) stream: Arc<ResponseStream>,
 }
 
-impl Letter {
+impl AuthenticatedHead {
     /// Refused by its head alone.
     pub(crate) fn unreadable(&self, status: StatusCode, message: &str) -> Ended {
         unreadable(&self.who, &self.route, status, message, ReasonCode::DenyMalformed)
     }
 
     /// As a request that carries no message, in this session.
-    pub(crate) fn into_asked(self, session: Arc<Session>) -> Asked {
-        Asked {
+    pub(crate) fn into_asked(self, session: Arc<Session>) -> RequestContext {
+        RequestContext {
             who: self.who,
             route: self.route,
             arrival: self.arrival,
             method: mcp::Method::Other(String::new()),
             client: Client::Legacy(session),
             args: (None, None),
-            outlet: self.outlet,
+            stream: self.stream,
         }
     }
 }
@@ -401,8 +403,8 @@ fn streams(request: &HttpRequest<Incoming>) -> Streams {
 /// A request being answered: driven by its connection until something is to be said, then by a
 /// task of its own, with the stream in the connection's hands.
 struct Attended<F: Future<Output = Answer> + Send + 'static> {
-    work: Option<Unstoppable<F>>,
-    outlet: Arc<Outlet>,
+    work: Option<Detached<F>>,
+    stream: Arc<ResponseStream>,
 }
 
 impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
@@ -413,7 +415,7 @@ impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
             return Poll::Pending;
         };
         let worked = Pin::new(work).poll(context);
-        if let Poll::Ready(body) = self.outlet.poll_body(context) {
+        if let Poll::Ready(body) = self.stream.poll_body(context) {
             // Letting go of the work gives it a task of its own. If it is done, its answer is in the stream.
             self.work = None;
             return Poll::Ready(Answer::stream(body).into_response());
@@ -428,7 +430,7 @@ impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
 impl<F: Future<Output = Answer> + Send + 'static> Drop for Attended<F> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            self.outlet.hang_up();
+            self.stream.hang_up();
         }
     }
 }

@@ -14,9 +14,9 @@ use mcp::{RequestId, compose};
 use screening::result::ScreenedResult;
 use vocabulary::{ReasonCode, ReceiptId};
 
-pub(crate) use crate::reply::error_data::DecisionNote;
+pub(crate) use crate::reply::error_data::ErrorData;
 use crate::reply::pieces::Pieces;
-use crate::reply::stream::{EventBody, Outlet, ReplyBody};
+use crate::reply::stream::{EventBody, ReplyBody, ResponseStream};
 
 /// An answer that may leave.
 ///
@@ -73,12 +73,12 @@ enum Content {
         id: Option<RequestId>,
         code: mcp::ErrorCode,
         message: String,
-        decision: DecisionNote,
+        decision: ErrorData,
     },
     ErrorResult {
         id: RequestId,
         text: String,
-        decision: DecisionNote,
+        decision: ErrorData,
         era: Era,
     },
 }
@@ -128,12 +128,7 @@ impl Prepared {
     }
 
     /// A JSON-RPC error.
-    pub(crate) fn refusal(
-        id: Option<RequestId>,
-        code: mcp::ErrorCode,
-        message: String,
-        decision: DecisionNote,
-    ) -> Self {
+    pub(crate) fn refusal(id: Option<RequestId>, code: i32, message: String, decision: ErrorData) -> Self {
         Self::ok(Content::Refusal {
             id,
             code,
@@ -143,7 +138,7 @@ impl Prepared {
     }
 
     /// A tool result that tells a model what is wrong.
-    pub(crate) fn error_result(id: RequestId, era: Era, text: String, decision: DecisionNote) -> Self {
+    pub(crate) fn error_result(id: RequestId, era: Era, text: String, decision: ErrorData) -> Self {
         Self::ok(Content::ErrorResult {
             id,
             text,
@@ -156,12 +151,7 @@ impl Prepared {
     pub(crate) fn status(status: StatusCode, id: Option<RequestId>, message: &str, code: ReasonCode) -> Self {
         Self {
             status,
-            ..Self::refusal(
-                id,
-                mcp::ErrorCode::InvalidRequest,
-                message.to_owned(),
-                DecisionNote::denied(code),
-            )
+            ..Self::refusal(id, -32600, message.to_owned(), ErrorData::denied(code))
         }
     }
 
@@ -325,9 +315,9 @@ impl Answer {
     }
 
     /// Sends the answer as the last event of a stream that has begun.
-    pub(crate) async fn into_last_event(self, outlet: &Outlet) -> Self {
+    pub(crate) async fn into_last_event(self, stream: &ResponseStream) -> Self {
         if let Some(message) = whole(self.response.into_body()) {
-            outlet.finish(&message).await;
+            stream.finish(&message).await;
         }
         Self::acknowledged()
     }

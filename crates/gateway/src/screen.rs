@@ -16,12 +16,12 @@ use tokio::sync::Semaphore;
 use vocabulary::json::scanned::Named;
 use vocabulary::{ServerId, Trust};
 
-use crate::call::forward::Journey;
-use crate::context::Asked;
+use crate::call::forward::Forwarded;
+use crate::context::RequestContext;
 use crate::outcome::Case;
 use crate::receive::Gateway;
-use crate::screen::inputs::Crossed;
-use crate::snapshot::Town;
+use crate::screen::inputs::ScreenedWithState;
+use crate::snapshot::Snapshot;
 use crate::state::truncated::{Judged, Terms};
 
 impl Gateway {
@@ -30,12 +30,12 @@ impl Gateway {
         &self,
         raw: R,
         origin: &Origin<'_>,
-        asked: &Asked,
+        asked: &RequestContext,
     ) -> Result<ScreenedResult, Withheld> {
-        let rules = self.town().screening.clone();
+        let rules = self.snapshot().screening.clone();
         let raw = raw.into_raw();
         let screening = self
-            .workshop
+            .screening_pool
             .run_if_large(raw.size(), || screen(raw, origin, &rules))
             .await;
         if screening.is_clean() {
@@ -55,13 +55,13 @@ impl Gateway {
         &self,
         raw: Raw,
         origin: &Origin<'_>,
-        asked: &Asked,
+        asked: &RequestContext,
     ) -> Result<ScreenedResult, Withheld> {
-        let mut rules = Rules::clone(&self.town().screening);
+        let mut rules = Rules::clone(&self.snapshot().screening);
         rules.truncation = None;
         rules.sanitisation.spotlight = Spotlight::Nothing;
         let screening = self
-            .workshop
+            .screening_pool
             .run_if_large(raw.size(), || screen(raw, origin, &rules))
             .await;
         self.recorded(screening, origin, asked).await
@@ -72,14 +72,14 @@ impl Gateway {
         &self,
         raw: Raw,
         origin: &Origin<'_>,
-        asked: &Asked,
+        asked: &RequestContext,
     ) -> Result<ScreenedResult, Withheld> {
         let rules = Rules {
             truncation: None,
-            ..Rules::clone(&self.town().screening)
+            ..Rules::clone(&self.snapshot().screening)
         };
         let screening = self
-            .workshop
+            .screening_pool
             .run_if_large(raw.size(), || screen(raw, origin, &rules))
             .await;
         self.recorded(screening, origin, asked).await
@@ -91,14 +91,14 @@ impl Gateway {
         raw: R,
         origin: &Origin<'_>,
         entry: &Arc<ToolEntry>,
-        asked: &Asked,
+        asked: &RequestContext,
     ) -> Result<ScreenedResult, Withheld> {
         // Taken before: should they change meanwhile, the text is only judged once more.
-        let judged = Judged::by(&self.town().screening, origin.standing);
+        let judged = Judged::by(&self.snapshot().screening, origin.standing);
         let mut result = self.screen(raw, origin, asked).await?;
         let terms = Terms {
             who: &asked.who,
-            ttl: self.town().limits.cache_ttl,
+            ttl: self.snapshot().limits.cache_ttl,
             judged,
         };
         for kept in result.take_kept() {
@@ -111,7 +111,7 @@ impl Gateway {
         &self,
         mut screening: Screening,
         origin: &Origin<'_>,
-        asked: &Asked,
+        asked: &RequestContext,
     ) -> Result<ScreenedResult, Withheld> {
         let mut recorded = Vec::new();
         for decision in screening.take_decisions() {
@@ -133,9 +133,9 @@ impl Gateway {
 const LARGE: usize = 256 * 1024;
 
 /// Where large results are worked on: as many at a time as there are processors, and nobody else's task waits behind one.
-pub(crate) struct Workshop(Semaphore);
+pub(crate) struct ScreeningPool(Semaphore);
 
-impl Default for Workshop {
+impl Default for ScreeningPool {
     fn default() -> Self {
         Self(Semaphore::new(
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
@@ -143,7 +143,7 @@ impl Default for Workshop {
     }
 }
 
-impl Workshop {
+impl ScreeningPool {
     /// Works on something of this many bytes: aside, if that could take long.
     pub(crate) async fn run_if_large<T>(&self, size: usize, work: impl FnOnce() -> T) -> T {
         if size > LARGE { self.run(work).await } else { work() }
@@ -161,43 +161,47 @@ impl Workshop {
 
 impl Case<'_> {
     /// The result of a journey.
-    pub(crate) async fn screened<R: Received>(&self, journey: &Journey, raw: R) -> Result<Crossed, Withheld> {
+    pub(crate) async fn screened<R: Received>(
+        &self,
+        forwarded: &Forwarded,
+        raw: R,
+    ) -> Result<ScreenedWithState, Withheld> {
         let raw = raw.into_raw();
-        let message = match journey.facts.method.as_str() {
+        let message = match forwarded.facts.method.as_str() {
             // That a task begins is no output yet, so none is missing.
-            "tools/call" if journey.session_task && begins_task(&raw) => Message::Other,
+            "tools/call" if forwarded.session_task && begins_task(&raw) => Message::Other,
             "tools/call" | "tasks/result" => Message::ToolResult,
             "tasks/get" | "tasks/update" | "tasks/cancel" => Message::TaskState,
             "resources/read" => Message::ResourceRead,
             "prompts/get" => Message::PromptGet,
             _ => Message::Other,
         };
-        let origin = self.origin(journey, message);
-        self.screen_forms(journey, &raw).await?;
-        let (raw, state) = self.set_state_aside(journey, raw);
-        let screened = match &journey.target {
+        let origin = self.origin(forwarded, message);
+        self.screen_forms(forwarded, &raw).await?;
+        let (raw, state) = self.set_state_aside(forwarded, raw);
+        let screened = match &forwarded.target {
             Target::Tool(entry) => self.gateway.screen_and_keep(raw, &origin, entry, self.asked).await,
             Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_) => {
                 self.gateway.screen(raw, &origin, self.asked).await
             }
         };
-        screened.map(|result| Crossed::new(result, state))
+        screened.map(|result| ScreenedWithState::new(result, state))
     }
 
     /// The error a journey ended with.
     pub(crate) async fn screened_error<R: Received>(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         raw: R,
     ) -> Result<ScreenedResult, Withheld> {
-        let origin = self.origin(journey, Message::Error);
+        let origin = self.origin(forwarded, Message::Error);
         self.gateway.screen(raw, &origin, self.asked).await
     }
 
-    fn origin<'j>(&'j self, journey: &'j Journey, message: Message) -> Origin<'j> {
-        let server = journey.server.id();
-        match &journey.target {
-            Target::Tool(entry) => of_tool(&self.town, entry, message),
+    fn origin<'j>(&'j self, forwarded: &'j Forwarded, message: Message) -> Origin<'j> {
+        let server = forwarded.server.id();
+        match &forwarded.target {
+            Target::Tool(entry) => of_tool(&self.snapshot, entry, message),
             Target::Resource { uri, .. } => beside_a_call(server, Some(uri), message),
             Target::Prompt { name, .. } => beside_a_call(server, Some(name), message),
             Target::Server(_) => beside_a_call(server, None, message),
@@ -221,8 +225,8 @@ fn begins_task(raw: &Raw) -> bool {
 }
 
 /// What a tool's call brought: judged by what the tool declared when it was pinned.
-pub(crate) fn of_tool<'a>(town: &'a Town, entry: &'a ToolEntry, message: Message) -> Origin<'a> {
-    let tool = town.tool(&entry.id);
+pub(crate) fn of_tool<'a>(snapshot: &'a Snapshot, entry: &'a ToolEntry, message: Message) -> Origin<'a> {
+    let tool = snapshot.tool(&entry.id);
     Origin {
         server: entry.id.server.as_str(),
         name: entry.id.name.as_str(),
@@ -252,9 +256,17 @@ pub(crate) fn standing(entry: &ToolEntry) -> OutputTrust {
     }
 }
 
-/// What a decision about something of this server is about.
-pub(crate) fn subject(asked: &Asked, server_id: String, tool_name: Option<String>) -> ScreeningSubject {
-    ScreeningSubject {
+pub(crate) fn finding(found: &FindingNote) -> ledger::FindingNote {
+    ledger::FindingNote {
+        category: found.category.as_str().to_owned(),
+        rule: found.rule.clone(),
+        place: found.place.clone(),
+        length: found.length as u64,
+    }
+}
+
+fn record(decision: &Decision, origin: &Origin<'_>, asked: &RequestContext) -> ScreeningDecision {
+    ScreeningDecision {
         receipt_id: Some(asked.arrival.receipt_id),
         principal: Some(asked.who.sub.to_string()),
         session: asked.session().map(|session| session.digest),

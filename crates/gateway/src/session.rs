@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use vocabulary::{ActorType, Digest, Principal, ServerId, ServerScope, random_hex};
 
 use crate::context::client::Abilities;
-use crate::session::replay::{Opening, Track};
+use crate::session::replay::{Opening, ReplayBuffer};
 
 /// A session unused for this long ends.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -39,8 +39,8 @@ pub(crate) struct Session {
     opened: Instant,
     used: Mutex<Instant>,
     calls: Mutex<Vec<(Vec<u8>, Arc<Notify>)>>,
-    tracks: Mutex<BTreeMap<u64, Arc<Track>>>,
-    last_track: AtomicU64,
+    replays: Mutex<BTreeMap<u64, Arc<ReplayBuffer>>>,
+    last_replay: AtomicU64,
     questions: Mutex<HashMap<u64, oneshot::Sender<Content>>>,
     last_question: AtomicU64,
     ended: watch::Sender<bool>,
@@ -121,8 +121,8 @@ impl Sessions {
             opened: now,
             used: Mutex::new(now),
             calls: Mutex::default(),
-            tracks: Mutex::new(BTreeMap::from([(STANDING, Arc::new(Track::new(STANDING)))])),
-            last_track: AtomicU64::new(STANDING),
+            replays: Mutex::new(BTreeMap::from([(STANDING, Arc::new(ReplayBuffer::new(STANDING)))])),
+            last_replay: AtomicU64::new(STANDING),
             questions: Mutex::default(),
             last_question: AtomicU64::new(0),
             ended: watch::Sender::new(false),
@@ -223,37 +223,37 @@ impl Session {
     }
 
     /// A new stream that can be taken up, with its first listener.
-    pub(crate) async fn lay_track(&self, listener: mpsc::Sender<Bytes>) -> Arc<Track> {
-        let number = self.last_track.fetch_add(1, Ordering::Relaxed) + 1;
-        let track = Arc::new(Track::new(number));
-        track.begin(listener, self.opening()).await;
-        let mut tracks = lock(&self.tracks);
-        tracks.insert(number, track.clone());
-        while tracks.len() > MOST_TRACKS {
+    pub(crate) async fn open_replay(&self, listener: mpsc::Sender<Bytes>) -> Arc<ReplayBuffer> {
+        let number = self.last_replay.fetch_add(1, Ordering::Relaxed) + 1;
+        let replay = Arc::new(ReplayBuffer::new(number));
+        replay.begin(listener, self.opening()).await;
+        let mut replays = lock(&self.replays);
+        replays.insert(number, replay.clone());
+        while replays.len() > MOST_TRACKS {
             // The standing track is the first and stays.
-            let Some(oldest) = tracks.keys().copied().find(|number| *number != STANDING) else {
+            let Some(oldest) = replays.keys().copied().find(|number| *number != STANDING) else {
                 break;
             };
-            tracks.remove(&oldest);
+            replays.remove(&oldest);
         }
-        track
+        replay
     }
 
     /// A stream by its number.
-    pub(crate) fn track(&self, number: u64) -> Option<Arc<Track>> {
-        lock(&self.tracks).get(&number).cloned()
+    pub(crate) fn replay(&self, number: u64) -> Option<Arc<ReplayBuffer>> {
+        lock(&self.replays).get(&number).cloned()
     }
 
     /// The stream of what answers nothing, with a new listener.
-    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Bytes>) -> Option<Arc<Track>> {
-        let track = self.track(STANDING)?;
-        track.begin(listener, self.opening()).await;
-        Some(track)
+    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Bytes>) -> Option<Arc<ReplayBuffer>> {
+        let replay = self.replay(STANDING)?;
+        replay.begin(listener, self.opening()).await;
+        Some(replay)
     }
 
     /// The stream of what answers nothing.
-    pub(crate) fn standing(&self) -> Option<Arc<Track>> {
-        self.track(STANDING)
+    pub(crate) fn standing(&self) -> Option<Arc<ReplayBuffer>> {
+        self.replay(STANDING)
     }
 
     /// Whether this is the first to look after the standing stream.

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use mcp::headers::Marks;
 use mcp::method::federated;
-use policy::{
-    Inventory, OutputState, PolicySnapshot, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry,
-};
+use policy::{Inventory, OutputState, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
 use screening::arguments::{ArgumentRules, Fields};
 use screening::definition::unforged;
 use screening::detect::Detector;
@@ -19,7 +17,7 @@ use vocabulary::json::{self, Value};
 use vocabulary::{Principal, ServerId, ToolId, canonical};
 
 use crate::edge::authenticate::Identity;
-use crate::edge::host::Doorplate;
+use crate::edge::host::AllowedHosts;
 
 /// Bounds on what a client and a server may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,11 +57,11 @@ pub enum ServerState {
 }
 
 /// What a town is assembled from.
-pub struct TownPlan {
+pub struct SnapshotParts {
     /// The ways of proving who one is.
     pub identity: Arc<Identity>,
     /// Hosts and origins we serve.
-    pub doorplate: Doorplate,
+    pub allowed_hosts: AllowedHosts,
     /// Our own URL, without a trailing slash.
     pub public_url: String,
     /// What the operator says of each server.
@@ -92,10 +90,10 @@ pub struct TownPlan {
     /// Which permits are good: a new number voids those of the last.
     pub epoch: u64,
     /// The town before this one; what did not change is taken over.
-    pub previous: Option<Arc<Town>>,
+    pub previous: Option<Arc<Snapshot>>,
 }
 
-impl TownPlan {
+impl SnapshotParts {
     fn rules_since(&self) -> Option<Instant> {
         let before = self.previous.as_ref()?;
         if Arc::ptr_eq(&before.screening, &self.screening) {
@@ -107,12 +105,12 @@ impl TownPlan {
 }
 
 /// See the module.
-pub struct Town {
+pub struct Snapshot {
     pub(crate) identity: Arc<Identity>,
-    pub(crate) doorplate: Doorplate,
+    pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) public_url: String,
-    pub(crate) policy: Arc<PolicySnapshot>,
-    pub(crate) limiter: policy::CallLimits,
+    pub(crate) policy: Arc<policy::Snapshot>,
+    pub(crate) limiter: policy::Limits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
     /// Since when what servers send is judged by these rules, if it was judged by others before.
@@ -121,11 +119,11 @@ pub struct Town {
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
-    tools: HashMap<ToolId, Arc<ToolOnDisplay>>,
+    tools: HashMap<ToolId, Arc<CompiledTool>>,
 }
 
 /// What the gateway keeps beside a tool's entry.
-pub(crate) struct ToolOnDisplay {
+pub(crate) struct CompiledTool {
     pub(crate) rules: ArgumentRules,
     /// What the tool declares of its output.
     pub(crate) output: Declaration,
@@ -149,11 +147,11 @@ pub(crate) struct Display {
 /// The longest name on the federated route; longer ones are listed on their server's own.
 const LONGEST_NAME: usize = 128;
 
-impl Town {
+impl Snapshot {
     /// Assembles a town. A tool whose input schema cannot be used is quarantined: arguments never
     /// leave unchecked.
     #[must_use]
-    pub fn assemble(plan: TownPlan) -> Self {
+    pub fn assemble(plan: SnapshotParts) -> Self {
         let rules_since = plan.rules_since();
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
         let mut tools = HashMap::new();
@@ -169,11 +167,14 @@ impl Town {
             } else {
                 Fields::Closed
             };
-            let kept = plan.previous.as_ref().and_then(|town| town.tools.get(&entry.id));
+            let kept = plan
+                .previous
+                .as_ref()
+                .and_then(|snapshot| snapshot.tools.get(&entry.id));
             let kept = kept
                 .filter(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
                 .cloned();
-            match kept.map_or_else(|| ToolOnDisplay::compile(entry, fields, plan.limits.arguments), Some) {
+            match kept.map_or_else(|| CompiledTool::compile(entry, fields, plan.limits.arguments), Some) {
                 Some(tool) => {
                     tools.insert(entry.id.clone(), tool);
                 }
@@ -191,9 +192,9 @@ impl Town {
         }
         Self {
             identity: plan.identity,
-            doorplate: plan.doorplate,
+            allowed_hosts: plan.allowed_hosts,
             public_url: plan.public_url,
-            policy: Arc::new(PolicySnapshot::build(inventory, plan.rules, plan.epoch)),
+            policy: Arc::new(policy::Snapshot::build(inventory, plan.rules, plan.epoch)),
             limiter: plan.limiter,
             limits: plan.limits,
             rules_since,
@@ -212,14 +213,14 @@ impl Town {
 
     /// The policies and the inventory in force.
     #[must_use]
-    pub fn policy(&self) -> &Arc<PolicySnapshot> {
+    pub fn policy(&self) -> &Arc<policy::Snapshot> {
         &self.policy
     }
 
     /// Whether a request is addressed to us, by its host and origin.
     #[must_use]
     pub fn admits(&self, uri: &http::Uri, headers: &http::HeaderMap) -> bool {
-        self.doorplate.admits(uri, headers)
+        self.allowed_hosts.admits(uri, headers)
     }
 
     /// A server's approved instructions, for a principal that sees a tool there: nobody else
@@ -255,7 +256,7 @@ impl Town {
             .map(String::as_str)
     }
 
-    pub(crate) fn tool(&self, id: &ToolId) -> Option<&ToolOnDisplay> {
+    pub(crate) fn tool(&self, id: &ToolId) -> Option<&CompiledTool> {
         self.tools.get(id).map(Arc::as_ref)
     }
 
@@ -304,7 +305,7 @@ fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<
     doubtful.map(|entry| entry.id.clone()).collect()
 }
 
-impl ToolOnDisplay {
+impl CompiledTool {
     /// `None` where the input schema cannot be used.
     fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
         let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;

@@ -16,13 +16,13 @@ use vocabulary::ReasonCode;
 use vocabulary::json::{self, Value};
 
 use crate::context::client::Client;
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::outcome::Case;
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::{ErrorData, Prepared};
 use crate::screen::standing;
-use crate::snapshot::{Display, Town};
-use crate::state::truncated::{Judged, Shelved};
+use crate::snapshot::{Display, Snapshot};
+use crate::state::truncated::{Judged, StoredText};
 
 /// Its name on every route.
 pub(crate) const NAME: &str = "portreeve__read_cache";
@@ -49,8 +49,8 @@ static RULES: LazyLock<Option<ArgumentRules>> = LazyLock::new(|| {
 });
 
 /// Whether the tool is there at all.
-pub(crate) fn is_offered(town: &Town) -> bool {
-    town.screening.truncation.is_some()
+pub(crate) fn is_offered(snapshot: &Snapshot) -> bool {
+    snapshot.screening.truncation.is_some()
 }
 
 /// What is asked for.
@@ -62,7 +62,7 @@ struct Wanted {
 
 impl Gateway {
     /// Answers a call of it.
-    pub(crate) async fn read_cache(&self, asked: &Asked, request: &Request) -> Ended {
+    pub(crate) async fn read_cache(&self, asked: &RequestContext, request: &Request) -> Ended {
         let case = Case::new(self, asked, request);
         match case.read_cache(request).await {
             Ok(ended) => ended,
@@ -80,16 +80,16 @@ impl Case<'_> {
             ..self.asked.facts()
         };
         let wanted = self.wanted(request, &mut facts)?;
-        let (shelved, standing) = self.shelved(&wanted).ok_or_else(|| self.no_such_text(&facts))?;
+        let (stored, standing) = self.stored(&wanted).ok_or_else(|| self.no_such_text(&facts))?;
         let admitted = self
-            .town
+            .snapshot
             .limiter
-            .admit_request(&self.asked.who, &shelved.tool.id.server);
+            .admit_request(&self.asked.who, &stored.tool.id.server);
         let _seat = admitted.map_err(|over| self.over_limit(&facts, &over))?;
-        let shelved = self.judged(shelved, standing, &wanted).await;
-        let shelved = shelved.ok_or_else(|| self.no_such_text(&facts))?;
-        let (page, raw) = self.page_of(&shelved, &wanted).await;
-        let origin = origin_of(&shelved, standing);
+        let stored = self.judged(stored, standing, &wanted).await;
+        let stored = stored.ok_or_else(|| self.no_such_text(&facts))?;
+        let (page, raw) = self.page_of(&stored, &wanted).await;
+        let origin = origin_of(&stored, standing);
         let screened = self.gateway.screen_page(raw, &origin, self.asked).await;
         let reply = match screened {
             Ok(result) => self.told(result, &wanted, &page),
@@ -116,7 +116,7 @@ impl Case<'_> {
             }
             Err(refusal) => {
                 facts.args_hash = refusal.digest;
-                let note = DecisionNote::denied(refusal.code);
+                let note = ErrorData::denied(refusal.code);
                 let era = self.asked.client.era();
                 let reply = Prepared::error_result(self.id.clone(), era, refusal.message, note);
                 Err(self.ended_refused(facts, self.by_builtin(Verdict::Deny, refusal.code), reply))
@@ -126,60 +126,64 @@ impl Case<'_> {
 
     /// The text, if it is this principal's and the tool that brought it is still theirs to call, and whether that tool
     /// is trusted now.
-    fn shelved(&self, wanted: &Wanted) -> Option<(Shelved, OutputTrust)> {
-        let shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
-        let id = &shelved.tool.id;
-        let known = self.town.policy.resolve(&self.caller, &id.server, id.name.as_str());
+    fn stored(&self, wanted: &Wanted) -> Option<(StoredText, Standing)> {
+        let stored = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
+        let id = &stored.tool.id;
+        let known = self.snapshot.policy.resolve(&self.caller, &id.server, id.name.as_str());
         let standing = standing(known.ok()?.entry());
-        Some((shelved, standing))
+        Some((stored, standing))
     }
 
     /// The text as the rules in force now leave it. Where they changed, the whole is judged again and not page by page:
     /// what lies on the edge of a page would be found in neither.
-    async fn judged(&self, shelved: Shelved, standing: OutputTrust, wanted: &Wanted) -> Option<Shelved> {
-        let rules = self.gateway.town().screening.clone();
-        if shelved.is_judged_by(&rules, standing) {
-            return Some(shelved);
+    async fn judged(&self, stored: StoredText, standing: Standing, wanted: &Wanted) -> Option<StoredText> {
+        let rules = self.gateway.snapshot().screening.clone();
+        if stored.is_judged_by(&rules, standing) {
+            return Some(stored);
         }
-        let judging = shelved.judging.clone();
+        let judging = stored.judging.clone();
         let _alone = judging.lock().await;
         // Whoever was first has done it.
-        let mut shelved = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
-        if shelved.is_judged_by(&rules, standing) {
-            return Some(shelved);
+        let mut stored = self.gateway.cache.find(&wanted.key, &self.asked.who)?;
+        if stored.is_judged_by(&rules, standing) {
+            return Some(stored);
         }
-        let workshop = &self.gateway.workshop;
-        let (size, whole) = (shelved.whole.len(), shelved.whole.clone());
-        let raw = workshop.run_if_large(size, || Raw::Unread(around(&whole))).await;
-        let origin = origin_of(&shelved, standing);
+        let screening_pool = &self.gateway.screening_pool;
+        let (size, whole) = (stored.whole.len(), stored.whole.clone());
+        let raw = screening_pool.run_if_large(size, || Raw::Unread(around(&whole))).await;
+        let origin = origin_of(&stored, standing);
         let screened = self.gateway.screen_kept(raw, &origin, self.asked).await.ok()?;
         let read = || {
             let whole: Arc<str> = text_in(&screened)?.into();
             let index = Arc::new(Index::of(&whole));
             Some((whole, index))
         };
-        (shelved.whole, shelved.index) = workshop.run_if_large(size, read).await?;
-        let now = (shelved.whole.clone(), shelved.index.clone());
+        (stored.whole, stored.index) = screening_pool.run_if_large(size, read).await?;
+        let now = (stored.whole.clone(), stored.index.clone());
         self.gateway
             .cache
             .replace(&wanted.key, now, Judged::by(&rules, standing));
-        Some(shelved)
+        Some(stored)
     }
 
     /// A page, and the same as the result of its tool. No page is longer than any other text, unless a single record is.
-    async fn page_of<'s>(&self, shelved: &'s Shelved, wanted: &Wanted) -> (Page<'s>, Raw) {
-        let most = self.town.screening.truncation.map_or(usize::MAX, |cut| cut.limit_bytes);
+    async fn page_of<'s>(&self, stored: &'s StoredText, wanted: &Wanted) -> (Page<'s>, Raw) {
+        let most = self
+            .snapshot
+            .screening
+            .truncation
+            .map_or(usize::MAX, |cut| cut.limit_bytes);
         let extent = Extent {
             offset: wanted.offset,
             limit: wanted.limit.unwrap_or(most),
             most_bytes: most,
         };
         let find = || {
-            let page = shelved.index.page(&shelved.whole, &extent);
+            let page = stored.index.page(&stored.whole, &extent);
             (page, Raw::Unread(around(page.text)))
         };
-        let size = shelved.whole.len();
-        self.gateway.workshop.run_if_large(size, find).await
+        let size = stored.whole.len();
+        self.gateway.screening_pool.run_if_large(size, find).await
     }
 
     /// The page, and behind it where to read on: outside of any fence, and in `_meta`.
@@ -201,7 +205,7 @@ impl Case<'_> {
         let code = ReasonCode::DenyNoPermission;
         let message = "there is nothing to read under this key any more; call the tool again".to_owned();
         let era = self.asked.client.era();
-        let reply = Prepared::error_result(self.id.clone(), era, message, DecisionNote::denied(code));
+        let reply = Prepared::error_result(self.id.clone(), era, message, ErrorData::denied(code));
         self.ended_refused(facts, self.by_builtin(Verdict::Deny, code), reply)
     }
 
@@ -255,10 +259,10 @@ fn text_in(result: &ScreenedResult) -> Option<String> {
     }
 }
 
-fn origin_of(shelved: &Shelved, standing: OutputTrust) -> Origin<'_> {
+fn origin_of(stored: &StoredText, standing: Standing) -> Origin<'_> {
     Origin {
-        server: shelved.tool.id.server.as_str(),
-        name: shelved.tool.id.name.as_str(),
+        server: stored.tool.id.server.as_str(),
+        name: stored.tool.id.name.as_str(),
         message: Message::ToolResult,
         standing,
         declared: Declared::Nothing,

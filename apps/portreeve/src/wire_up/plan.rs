@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use gateway::edge::authenticate::{CertificateUse, Identity};
+use gateway::edge::host::AllowedHosts;
 use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
-use gateway::edge::host::Doorplate;
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};
@@ -52,10 +52,10 @@ fn host_of_url(url: &str) -> Option<String> {
 }
 
 /// Hosts we answer to: the configured ones, and that of the public URL.
-pub(super) fn doorplate(config: &Config) -> Doorplate {
+pub(super) fn allowed_hosts(config: &Config) -> AllowedHosts {
     let mut hosts = config.listen.allowed_hosts.clone();
     hosts.extend(config.listen.public_url.as_deref().and_then(host_of_url));
-    Doorplate {
+    AllowedHosts {
         hosts,
         origins: config.listen.allowed_origins.clone(),
     }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use gateway::edge::authenticate::Identity;
 use gateway::edge::tls::ServingCertificate;
 use gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
-use gateway::{Gateway, ServerState, Town, TownPlan};
+use gateway::{Gateway, ServerState, Snapshot, SnapshotParts};
 use ledger::{Event, Ledger, Note};
 use policy::{InventoryStore, Rules, StoredServer};
 use sandbox::Launcher;
@@ -119,10 +119,10 @@ impl Running {
     }
 
     /// A town of what is known now; what did not change is taken over from `previous`.
-    fn assemble(&self, previous: Option<Arc<Town>>) -> Town {
-        let plan = self.with_current(|current| TownPlan {
+    fn assemble(&self, previous: Option<Arc<Snapshot>>) -> Snapshot {
+        let plan = self.with_current(|current| SnapshotParts {
             identity: current.identity.clone(),
-            doorplate: plan::doorplate(&current.config),
+            allowed_hosts: plan::allowed_hosts(&current.config),
             public_url: self.public_url.clone(),
             facts: plan::facts(&current.config, self.launcher.get().map(|launcher| &**launcher)),
             stored: current.stored.values().cloned().collect(),
@@ -142,13 +142,13 @@ impl Running {
             epoch: EPOCH,
             previous,
         });
-        Town::assemble(plan)
+        Snapshot::assemble(plan)
     }
 
     /// Puts a town of what is known now in force.
     pub(super) fn rebuild(&self) {
-        let town = self.assemble(Some(self.gateway().town()));
-        self.gateway().move_to(town);
+        let snapshot = self.assemble(Some(self.gateway().snapshot()));
+        self.gateway().replace_snapshot(snapshot);
     }
 
     pub(super) async fn note_start(&self) -> anyhow::Result<()> {

@@ -19,13 +19,13 @@ use crate::call::rounds::{Binding, Round, unusable};
 use crate::context::Ended;
 use crate::context::client::Client;
 use crate::era::initialize::Offers;
-use crate::events::observer::{Asking, Consequence, Escort};
+use crate::events::observer::{CallObserver, Consequence, EventBudget};
 use crate::outcome::{Case, Decided};
 use crate::reply::Prepared;
 use crate::session::OpenCall;
 
 /// Everything a request takes along.
-pub(crate) struct Load<'a> {
+pub(crate) struct Permitted<'a> {
     pub(crate) decided: Decided,
     pub(crate) facts: MessageFacts,
     pub(crate) checked: &'a dyn Checked,
@@ -38,7 +38,7 @@ pub(crate) struct Load<'a> {
 }
 
 /// A request on its way: what its record and its answer will need.
-pub(crate) struct Journey {
+pub(crate) struct Forwarded {
     pub(crate) server: Arc<Server>,
     pub(crate) era: Era,
     pub(crate) facts: MessageFacts,
@@ -66,8 +66,8 @@ pub(crate) fn arrived(facts: MessageFacts, walls: &SeenConfinement) -> MessageFa
 
 impl Case<'_> {
     /// From medium risk on, the intent is on record before the request leaves.
-    pub(crate) async fn carry(&self, request: &Request, load: Load<'_>) -> Result<Ended, Box<Ended>> {
-        let Load {
+    pub(crate) async fn forward(&self, request: &Request, load: Permitted<'_>) -> Result<Ended, Box<Ended>> {
+        let Permitted {
             decided:
                 Decided {
                     permit,
@@ -82,7 +82,7 @@ impl Case<'_> {
             kind,
         } = load;
         let target = permit.target().clone();
-        let Some(server) = self.town.server(target.server()) else {
+        let Some(server) = self.snapshot.server(target.server()) else {
             return Ok(self.failed(facts, decision, None, &Failure::SessionGone));
         };
         let era = match server.era().await {
@@ -96,7 +96,7 @@ impl Case<'_> {
         let binding = Binding::of(self.asked, permit.action(), &target, checked.digest());
         let round = self.round(request, &binding)?;
         self.announce(&facts, &decision).await?;
-        let journey = Journey {
+        let forwarded = Forwarded {
             server: server.clone(),
             era,
             facts,
@@ -110,10 +110,10 @@ impl Case<'_> {
             seat: Some(seat),
         };
         if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
-            return Ok(Box::pin(self.subscribe_here(request, journey)).await);
+            return Ok(Box::pin(self.subscribe_here(request, forwarded)).await);
         }
         if let Round::Parked(parked, answers) = round {
-            return Ok(Box::pin(self.resume(request, journey, *parked, answers)).await);
+            return Ok(Box::pin(self.resume(request, forwarded, *parked, answers)).await);
         }
         round.put_into(&mut extras, era);
         let departure = OutgoingRequest {
@@ -128,16 +128,16 @@ impl Case<'_> {
             log_level: self.asked.client.log_level().map(mcp::translate::LogLevel::as_str),
             marks,
             trace: self.asked.arrival.trace_id,
-            epoch: self.gateway.town().policy.epoch(),
+            epoch: self.gateway.snapshot().policy.epoch(),
             tasks: self.task_mode(request, server, era, needs_task),
         };
-        let mut journey = journey;
-        Ok(match prepare(permit, departure) {
+        let mut forwarded = forwarded;
+        Ok(match embark(permit, departure) {
             Ok(flight) => {
-                journey.walls = flight.confinement();
-                self.travel(request, journey, flight).await
+                forwarded.walls = flight.walls();
+                self.travel(request, forwarded, flight).await
             }
-            Err(failure) => self.failed(journey.facts, journey.decision, Some(server.credential()), &failure),
+            Err(failure) => self.failed(forwarded.facts, forwarded.decision, Some(server.credential()), &failure),
         })
     }
 
@@ -182,27 +182,28 @@ impl Case<'_> {
         }
     }
 
-    async fn travel(&self, request: &Request, journey: Journey, flight: PreparedCall) -> Ended {
-        match (self.asked.client.era(), journey.era) {
+    async fn travel(&self, request: &Request, forwarded: Forwarded, flight: Flight) -> Ended {
+        match (self.asked.client.era(), forwarded.era) {
             // The rarer ways are boxed: the common one stays small.
-            (ClientEra::Modern, Era::Legacy) => Box::pin(self.park(request, journey, flight)).await,
-            (ClientEra::Legacy, Era::Modern) => Box::pin(self.converse(request, journey, flight)).await,
+            (ClientEra::Modern, Era::Legacy) => Box::pin(self.park(request, forwarded, flight)).await,
+            (ClientEra::Legacy, Era::Modern) => Box::pin(self.converse(request, forwarded, flight)).await,
             (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
                 let mut flight = flight;
-                let dispatched = self.fly(request, &journey, &mut flight).await;
+                let dispatched = self.fly(request, &forwarded, &mut flight).await;
                 let subscribes = matches!(request.method(), Method::Subscribe | Method::Unsubscribe);
                 if subscribes && matches!(dispatched, Ok(Dispatched::Result(_))) {
-                    Box::pin(self.note_subscription(request, &journey)).await;
+                    Box::pin(self.note_subscription(request, &forwarded)).await;
                 }
                 match dispatched {
-                    Ok(Dispatched::Result(raw)) if journey.session_task => match self.screened(&journey, raw).await {
-                        Ok(crossed) => {
-                            let adapted = self.adapt_session_task(request, &journey, crossed.result);
-                            self.conclude(journey, adapted)
+                    Ok(Dispatched::Result(raw)) if forwarded.session_task => match self.screened(&forwarded, raw).await
+                    {
+                        Ok(screened_with_state) => {
+                            let adapted = self.adapt_session_task(request, &forwarded, screened_with_state.result);
+                            self.conclude(forwarded, adapted)
                         }
-                        Err(withheld) => self.conclude(journey, self.kept_back(&withheld)),
+                        Err(withheld) => self.conclude(forwarded, self.kept_back(&withheld)),
                     },
-                    other => self.arrive(journey, other).await,
+                    other => self.arrive(forwarded, other).await,
                 }
             }
         }
@@ -212,25 +213,25 @@ impl Case<'_> {
     pub(crate) async fn fly(
         &self,
         request: &Request,
-        journey: &Journey,
-        flight: &mut PreparedCall,
+        forwarded: &Forwarded,
+        flight: &mut Flight,
     ) -> Result<Dispatched, Failure> {
-        let escort = Escort {
+        let observer = CallObserver {
             gateway: self.gateway,
             asked: self.asked,
-            server: journey.server.id(),
+            server: forwarded.server.id(),
             token: request.params().meta("progressToken"),
             our_token: flight.id(),
-            asking: Asking::default(),
-            tool: journey.facts.tool_name.as_deref(),
+            asking: EventBudget::default(),
+            tool: forwarded.facts.tool_name.as_deref(),
         };
         let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
         tokio::select! {
             biased;
-            dispatched = flight.send(&escort) => dispatched,
-            () = escort.asking.worn_out() => {
-                self.gateway.record_clamour(self.asked, journey.server.id(), Consequence::Ended).await;
-                Err(Failure::TooManyEvents)
+            dispatched = flight.fly(&observer) => dispatched,
+            () = observer.asking.exhausted() => {
+                self.gateway.record_exhausted_budget(self.asked, forwarded.server.id(), Consequence::Ended).await;
+                Err(Failure::Clamour)
             }
             () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),
         }
@@ -242,32 +243,35 @@ impl Case<'_> {
         match (&self.asked.client, open) {
             (Client::Legacy(_), Some(open)) => open.cancelled().await,
             (Client::Legacy(_) | Client::Unmet, _) => std::future::pending().await,
-            (Client::Modern(_), _) => self.asked.outlet.gone().await,
+            (Client::Modern(_), _) => self.asked.stream.gone().await,
         }
     }
 
     /// The answer crosses the chokepoint, or stays here.
-    pub(crate) async fn arrive(&self, journey: Journey, dispatched: Result<Dispatched, Failure>) -> Ended {
+    pub(crate) async fn arrive(&self, forwarded: Forwarded, dispatched: Result<Dispatched, Failure>) -> Ended {
         let (status, reply, code) = match dispatched {
             Err(failure) => {
-                let (facts, source) = (arrived(journey.facts, &journey.walls), journey.server.credential());
-                return self.failed(facts, journey.decision, Some(source), &failure);
+                let (facts, source) = (
+                    arrived(forwarded.facts, &forwarded.walls),
+                    forwarded.server.credential(),
+                );
+                return self.failed(facts, forwarded.decision, Some(source), &failure);
             }
-            Ok(Dispatched::Result(raw)) => match self.screened(&journey, raw).await {
-                Ok(crossed) => self.adapt(&journey, crossed).await,
+            Ok(Dispatched::Result(raw)) => match self.screened(&forwarded, raw).await {
+                Ok(screened_with_state) => self.adapt(&forwarded, screened_with_state).await,
                 Err(withheld) => self.kept_back(&withheld),
             },
             // A task asks where it can be answered; here it cannot.
             Ok(Dispatched::TaskAsks(_)) => self.kept_back(&unusable()),
             Ok(Dispatched::Error(raw)) => {
                 let code = raw.code();
-                match self.screened_error(&journey, raw).await {
-                    Ok(error) => (Status::Error, self.adapt_error(&journey, error, code), None),
+                match self.screened_error(&forwarded, raw).await {
+                    Ok(error) => (Status::Error, self.adapt_error(&forwarded, error, code), None),
                     Err(withheld) => self.kept_back(&withheld),
                 }
             }
         };
-        self.conclude(journey, (status, reply, code))
+        self.conclude(forwarded, (status, reply, code))
     }
 
     pub(crate) fn kept_back(
@@ -278,9 +282,9 @@ impl Case<'_> {
         (status, reply, Some(withheld.code))
     }
 
-    fn adapt_error(&self, journey: &Journey, error: ScreenedResult, code: i64) -> Prepared {
+    fn adapt_error(&self, forwarded: &Forwarded, error: ScreenedResult, code: i64) -> Prepared {
         let id = self.id.clone();
-        match (self.asked.client.era(), journey.era) {
+        match (self.asked.client.era(), forwarded.era) {
             (ClientEra::Modern, era) => {
                 let adapted = (era == Era::Legacy).then(|| mcp::translate::error_for_modern(error.bytes()));
                 let status = match ErrorCode::parse(code) {

@@ -14,13 +14,13 @@ use screening::arguments::{CheckedParams, check_params};
 use vocabulary::json::Value;
 use vocabulary::{ReasonCode, ServerId};
 
-use crate::call::forward::Load;
+use crate::call::forward::Permitted;
 use crate::context::client::Client;
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::era::initialize::Offers;
 use crate::outcome::{Case, Decided};
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::{ErrorData, Prepared};
 use crate::snapshot::Wanted;
 
 /// What an errand is about, and the members of its params that change on the way.
@@ -31,11 +31,11 @@ struct Errand<'a> {
 
 impl Gateway {
     /// Answers a request by asking its server.
-    pub(crate) async fn errand(&self, asked: &Asked, request: &Request) -> Ended {
+    pub(crate) async fn errand(&self, asked: &RequestContext, request: &Request) -> Ended {
         self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
             .await;
         let case = Case::new(self, asked, request);
-        if !Offers::of(&case.town, &asked.who, &asked.route).include(request.method()) {
+        if !Offers::of(&case.snapshot, &asked.who, &asked.route).include(request.method()) {
             return asked.no_such_method(request);
         }
         match case.errand(request).await {
@@ -45,11 +45,11 @@ impl Gateway {
     }
 
     /// Whether the operator named this method for the server of the route.
-    pub(crate) fn is_extension(&self, asked: &Asked, name: &str) -> bool {
+    pub(crate) fn is_extension(&self, asked: &RequestContext, name: &str) -> bool {
         let Some(server) = asked.route.server() else {
             return false;
         };
-        self.town().extension_methods(server).any(|known| known == name)
+        self.snapshot().extension_methods(server).any(|known| known == name)
     }
 }
 
@@ -63,7 +63,7 @@ impl Case<'_> {
         self.look_for_secrets(request.params().whole(), &facts).await?;
         let known = self.resolve_target(request, errand.target, &facts)?;
         let decided = self.decide_target(known, &checked, &facts)?;
-        let load = Load {
+        let load = Permitted {
             decided,
             facts,
             checked: &checked,
@@ -72,7 +72,7 @@ impl Case<'_> {
             needs_task: false,
             kind: ResultKind::of(request.method()),
         };
-        self.carry(request, load).await
+        self.forward(request, load).await
     }
 
     /// What the request is about.
@@ -171,7 +171,7 @@ impl Case<'_> {
             return Ok(server.clone());
         }
         let uris = [uri.to_owned()];
-        let owners = self.gateway.owners_of(self.asked, &self.town, &uris).await;
+        let owners = self.gateway.owners_of(self.asked, &self.snapshot, &uris).await;
         match owners.first().map_or(&[][..], Vec::as_slice) {
             [only] => Ok(only.clone()),
             [] => Err(self.not_found(&self.asked.facts(), uri, None)),
@@ -187,7 +187,7 @@ impl Case<'_> {
         request: &'r Request,
         facts: &mut MessageFacts,
     ) -> Result<CheckedParams<'r>, Box<Ended>> {
-        match check_params(request.params().whole(), &self.town.limits.arguments) {
+        match check_params(request.params().whole(), &self.snapshot.limits.arguments) {
             Ok(checked) => {
                 facts.args_hash = Some(checked.digest());
                 facts.args_canon = Some(checked.spelling());
@@ -195,13 +195,8 @@ impl Case<'_> {
             }
             Err(refusal) => {
                 let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![refusal.code]);
-                let note = DecisionNote::denied(refusal.code);
-                let reply = Prepared::refusal(
-                    Some(self.id.clone()),
-                    mcp::ErrorCode::InvalidParams,
-                    refusal.message,
-                    note,
-                );
+                let note = ErrorData::denied(refusal.code);
+                let reply = Prepared::refusal(Some(self.id.clone()), -32602, refusal.message, note);
                 Err(self.ended_refused(facts, decision, reply))
             }
         }
@@ -216,7 +211,7 @@ impl Case<'_> {
     ) -> Result<KnownTarget, Box<Ended>> {
         let name = name_of(&target).to_owned();
         let known = self
-            .town
+            .snapshot
             .policy
             .resolve_target(&self.caller, request.method().as_str(), &target);
         known.map_err(|missing| self.not_found(facts, &name, Some(missing)))
@@ -244,9 +239,9 @@ impl Case<'_> {
         } else {
             Vec::new()
         };
-        let note = DecisionNote {
+        let note = ErrorData {
             beside,
-            ..DecisionNote::denied(ReasonCode::DenyToolNotFound)
+            ..ErrorData::denied(ReasonCode::DenyToolNotFound)
         };
         let message = format!("Unknown {kind}: {}", recordable(name));
         let reply = Prepared::refusal(Some(self.id.clone()), number, message, note);
@@ -260,7 +255,7 @@ impl Case<'_> {
         facts: &MessageFacts,
     ) -> Result<Decided, Box<Ended>> {
         let admitted = self
-            .town
+            .snapshot
             .limiter
             .admit_request(&self.asked.who, known.target().server());
         let seat = admitted.map_err(|over| self.over_limit(facts, &over))?;
@@ -277,7 +272,7 @@ impl Case<'_> {
             args_hash: checked.digest(),
             address: self.asked.arrival.address,
         };
-        let decision = self.town.policy.decide_target(&self.caller, known, &call);
+        let decision = self.snapshot.policy.decide_target(&self.caller, known, &call);
         self.decided(decision, seat, facts)
     }
 }

@@ -8,14 +8,14 @@ use vocabulary::ReasonCode;
 
 use crate::context::Ended;
 use crate::outcome::Case;
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::{ErrorData, Prepared};
 use crate::screen::finding;
 use crate::snapshot::ArgumentSecrets;
 
 impl Case<'_> {
     /// Looks through arguments or params that were checked.
     pub(crate) async fn look_for_secrets(&self, raw: Option<&[u8]>, facts: &MessageFacts) -> Result<(), Box<Ended>> {
-        let (detector, act) = match &self.town.arguments {
+        let (detector, act) = match &self.snapshot.arguments {
             ArgumentSecrets::Pass => return Ok(()),
             ArgumentSecrets::Warn(detector) => (detector, ScreeningAct::Warning),
             ArgumentSecrets::Block(detector) => (detector, ScreeningAct::Blocked),
@@ -75,7 +75,7 @@ impl Case<'_> {
             counted(found),
             mcp::method::recordable(place),
         );
-        let note = DecisionNote::denied(code);
+        let note = ErrorData::denied(code);
         let reply = if self.asked.method == mcp::Method::ToolsCall {
             Prepared::error_result(self.id.clone(), self.asked.client.era(), message, note)
         } else {

@@ -20,14 +20,14 @@ use screening::result::{Said, ScreenedResult, Withheld};
 use upstream::{Dispatched, Failure, PreparedCall};
 use vocabulary::{Digest, ReasonCode};
 
-use crate::call::forward::{Journey, arrived};
+use crate::call::forward::{Forwarded, arrived};
 use crate::call::rounds::park::Parked;
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::outcome::Case;
-use crate::reply::stream::Passing;
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::stream::ClientMessage;
+use crate::reply::{ErrorData, Prepared};
 use crate::screen::beside_a_call;
-use crate::screen::inputs::Crossed;
+use crate::screen::inputs::ScreenedWithState;
 use crate::session::Posed;
 
 /// How long a client may take between two rounds.
@@ -40,7 +40,7 @@ const MOST_ROUNDS: usize = 8;
 pub(crate) struct Binding(Digest);
 
 impl Binding {
-    pub(crate) fn of(asked: &Asked, action: &str, target: &Target, args: Digest) -> Self {
+    pub(crate) fn of(asked: &RequestContext, action: &str, target: &Target, args: Digest) -> Self {
         if asked.client.era() == ClientEra::Legacy {
             // A client with a session carries no state.
             return Self(args);
@@ -119,7 +119,7 @@ impl Case<'_> {
         let (raw, read) = match params.raw("inputResponses") {
             None => (None, Vec::new()),
             Some(raw) => {
-                let within = screening::arguments::is_within(raw, &self.town.limits.arguments);
+                let within = screening::arguments::is_within(raw, &self.snapshot.limits.arguments);
                 let read = mrtr::read_input_responses(raw).ok().filter(|_| within);
                 let read = read.ok_or_else(|| {
                     self.malformed(
@@ -170,34 +170,42 @@ impl Case<'_> {
     }
 
     /// A result that crossed the chokepoint, in the form the client's era wants.
-    pub(crate) async fn adapt(&self, journey: &Journey, crossed: Crossed) -> (Status, Prepared, Option<ReasonCode>) {
-        let result = &crossed.result;
+    pub(crate) async fn adapt(
+        &self,
+        forwarded: &Forwarded,
+        screened_with_state: ScreenedWithState,
+    ) -> (Status, Prepared, Option<ReasonCode>) {
+        let result = &screened_with_state.result;
         let status = if result.is_error() {
             Status::Error
         } else {
             Status::Success
         };
         let id = self.id.clone();
-        match (self.asked.client.era(), journey.era) {
-            (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, crossed.result), None),
+        match (self.asked.client.era(), forwarded.era) {
+            (ClientEra::Legacy, Era::Legacy) => (status, Prepared::result(id, screened_with_state.result), None),
             (ClientEra::Legacy, Era::Modern) => match result_type(result) {
-                ResultType::Complete => (status, Prepared::result(id, crossed.result), None),
+                ResultType::Complete => (status, Prepared::result(id, screened_with_state.result), None),
                 ResultType::InputRequired | ResultType::Task | ResultType::Unknown => self.kept_back(&unusable()),
             },
             (ClientEra::Modern, Era::Legacy) => {
-                let adapted = translate::for_modern(result.bytes(), journey.kind, compose::OUR_INFO.as_bytes());
+                let adapted = translate::for_modern(result.bytes(), forwarded.kind, compose::OUR_INFO.as_bytes());
                 match adapted {
-                    Ok(adapted) => (status, Prepared::adapted_result(id, crossed.result, adapted), None),
+                    Ok(adapted) => (
+                        status,
+                        Prepared::adapted_result(id, screened_with_state.result, adapted),
+                        None,
+                    ),
                     Err(_) => self.kept_back(&unusable()),
                 }
             }
             (ClientEra::Modern, Era::Modern) => match result_type(result) {
-                ResultType::Complete if journey.facts.method.starts_with("tasks/") => {
-                    Box::pin(self.adapt_task_state(journey, crossed.result)).await
+                ResultType::Complete if forwarded.facts.method.starts_with("tasks/") => {
+                    Box::pin(self.adapt_task_state(forwarded, screened_with_state.result)).await
                 }
-                ResultType::Complete => self.adapt_complete(journey, status, crossed.result),
-                ResultType::InputRequired => Box::pin(self.adapt_input_required(journey, crossed)).await,
-                ResultType::Task => self.adapt_task(journey, crossed.result),
+                ResultType::Complete => self.adapt_complete(forwarded, status, screened_with_state.result),
+                ResultType::InputRequired => Box::pin(self.adapt_input_required(forwarded, screened_with_state)).await,
+                ResultType::Task => self.adapt_task(forwarded, screened_with_state.result),
                 ResultType::Unknown => self.kept_back(&unusable()),
             },
         }
@@ -206,19 +214,19 @@ impl Case<'_> {
     /// Within the modern era only the scope of a cache is ours to say, and what a server forgot.
     fn adapt_complete(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         status: Status,
         result: ScreenedResult,
     ) -> (Status, Prepared, Option<ReasonCode>) {
         let id = self.id.clone();
-        if journey.kind == ResultKind::Plain && result.result_type() == Said::Complete {
+        if forwarded.kind == ResultKind::Plain && result.result_type() == Said::Complete {
             return (status, Prepared::result(id, result), None);
         }
         let Ok(mut splice) = Splice::new(result.bytes()) else {
             return self.kept_back(&unusable());
         };
         splice.insert_if_absent("resultType", b"\"complete\"".as_slice());
-        if journey.kind == ResultKind::Cacheable {
+        if forwarded.kind == ResultKind::Cacheable {
             splice.insert_if_absent("ttlMs", b"0".as_slice());
             if splice.raw("cacheScope") != Some(b"\"private\"") {
                 splice.replace_or_insert("cacheScope", b"\"private\"".as_slice());
@@ -231,21 +239,21 @@ impl Case<'_> {
     /// The server needs something first: every question must be one this client can be asked.
     async fn adapt_input_required(
         &self,
-        journey: &Journey,
-        crossed: Crossed,
+        forwarded: &Forwarded,
+        screened_with_state: ScreenedWithState,
     ) -> (Status, Prepared, Option<ReasonCode>) {
-        let Ok(wanted) = crossed.wanted() else {
+        let Ok(wanted) = screened_with_state.wanted() else {
             return self.kept_back(&unusable());
         };
-        let result = crossed.result;
-        if let Err(withheld) = self.allow_inputs(journey, &result, &wanted).await {
+        let result = screened_with_state.result;
+        if let Err(withheld) = self.allow_inputs(forwarded, &result, &wanted).await {
             return self.kept_back(&withheld);
         }
         let Ok(mut splice) = Splice::new(result.bytes()) else {
             return self.kept_back(&unusable());
         };
         if let Some(state) = &wanted.request_state {
-            let Some(sealed) = self.sealed(&journey.binding, SERVERS_OWN, state) else {
+            let Some(sealed) = self.sealed(&forwarded.binding, SERVERS_OWN, state) else {
                 return self.kept_back(&unusable());
             };
             splice.replace_or_insert("requestState", compose::literal(&sealed));
@@ -261,19 +269,19 @@ impl Case<'_> {
     /// Every question of a server must be one that this client can and may be asked.
     pub(crate) async fn allow_inputs(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         result: &ScreenedResult,
         wanted: &InputRequired,
     ) -> Result<(), Withheld> {
         for input in &wanted.requests {
-            let params = self.by_itself(journey, input.params.as_ref().and_then(|params| result.part(params)));
+            let params = self.by_itself(forwarded, input.params.as_ref().and_then(|params| result.part(params)));
             let params = match params.await? {
                 // It goes on within the whole, where nothing can be taken out any more.
                 (_, Changed::Yes) => return Err(unaskable()),
                 (params, Changed::No) => params,
             };
             let method = input.method.as_str().to_owned();
-            let server = journey.server.id();
+            let server = forwarded.server.id();
             let allowed = self.gateway.allow_screened(self.asked, server, method, params).await;
             let allowed = allowed.map_err(|_| unaskable())?;
             if !self.gateway.record_question(self.asked, &allowed, None).await {
@@ -286,14 +294,14 @@ impl Case<'_> {
     /// The params of a question within a result are a message of their own, whose `_meta` is at the top.
     async fn by_itself(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         params: Option<ScreenedResult>,
     ) -> Result<(Option<ScreenedResult>, Changed), Withheld> {
         let Some(params) = params else {
             return Ok((None, Changed::No));
         };
         let before = params.bytes().clone();
-        let origin = beside_a_call(journey.server.id(), None, Message::Other);
+        let origin = beside_a_call(forwarded.server.id(), None, Message::Other);
         let params = self.gateway.screen(params, &origin, self.asked).await?;
         let changed = if *params.bytes() == before {
             Changed::No
@@ -304,27 +312,27 @@ impl Case<'_> {
     }
 
     /// A modern server asks, a client with a session answers: round after round on one stream.
-    pub(crate) async fn converse(&self, request: &Request, journey: Journey, mut flight: PreparedCall) -> Ended {
+    pub(crate) async fn converse(&self, request: &Request, forwarded: Forwarded, mut flight: Flight) -> Ended {
         for _ in 0..MOST_ROUNDS {
-            let dispatched = self.fly(request, &journey, &mut flight).await;
+            let dispatched = self.fly(request, &forwarded, &mut flight).await;
             let (raw, of_task) = match dispatched {
                 Ok(Dispatched::Result(raw)) => (raw, false),
                 Ok(Dispatched::TaskAsks(raw)) => (raw, true),
-                other => return self.arrive(journey, other).await,
+                other => return self.arrive(forwarded, other).await,
             };
-            let crossed = match self.screened(&journey, raw).await {
-                Ok(crossed) => crossed,
-                Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
+            let screened_with_state = match self.screened(&forwarded, raw).await {
+                Ok(screened_with_state) => screened_with_state,
+                Err(withheld) => return self.conclude(forwarded, self.kept_back(&withheld)),
             };
-            if !of_task && result_type(&crossed.result) != ResultType::InputRequired {
-                let adapted = self.adapt(&journey, crossed).await;
-                return self.conclude(journey, adapted);
+            if !of_task && result_type(&screened_with_state.result) != ResultType::InputRequired {
+                let adapted = self.adapt(&forwarded, screened_with_state).await;
+                return self.conclude(forwarded, adapted);
             }
-            let answered = match crossed.wanted() {
+            let answered = match screened_with_state.wanted() {
                 Ok(mut wanted) => {
                     // A task may show what was answered until it has read the answers.
                     wanted.requests.retain(|asked| !flight.has_answered(&asked.key));
-                    let answers = self.ask_all(&journey, &crossed.result, &wanted).await;
+                    let answers = self.ask_all(&forwarded, &screened_with_state.result, &wanted).await;
                     answers.map(|answers| (wanted, answers))
                 }
                 Err(_) => Err(unusable()),
@@ -335,45 +343,45 @@ impl Case<'_> {
                     let responses = mrtr::compose_input_responses(&answers);
                     flight.next_round(&responses, wanted.request_state.as_deref());
                 }
-                Err(withheld) => return self.conclude(journey, self.kept_back(&withheld)),
+                Err(withheld) => return self.conclude(forwarded, self.kept_back(&withheld)),
             }
         }
-        self.conclude(journey, self.kept_back(&endless()))
+        self.conclude(forwarded, self.kept_back(&endless()))
     }
 
     pub(crate) fn conclude(
         &self,
-        journey: Journey,
+        forwarded: Forwarded,
         (status, reply, code): (Status, Prepared, Option<ReasonCode>),
     ) -> Ended {
-        let facts = arrived(journey.facts, &journey.walls);
-        let mut decision = journey.decision;
+        let facts = arrived(forwarded.facts, &forwarded.walls);
+        let mut decision = forwarded.decision;
         decision.reason_codes.extend(code);
-        let source = journey.server.credential();
+        let source = forwarded.server.credential();
         self.ended_called(facts, decision, Some(source), (status, Some(true), reply))
     }
 
     /// Puts every question on the stream of the call, and waits for all answers.
     async fn ask_all(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         result: &ScreenedResult,
         wanted: &InputRequired,
     ) -> Result<Vec<(String, Bytes)>, Withheld> {
-        let session = self.asked.session().filter(|_| self.asked.outlet.takes_streams());
+        let session = self.asked.session().filter(|_| self.asked.stream.takes_streams());
         let session: &Arc<_> = session.ok_or_else(unaskable)?;
         let mut open: Vec<(&str, Posed, _)> = Vec::new();
         for input in &wanted.requests {
-            let params = self.by_itself(journey, input.params.as_ref().and_then(|params| result.part(params)));
+            let params = self.by_itself(forwarded, input.params.as_ref().and_then(|params| result.part(params)));
             let (params, _) = params.await?;
             let method = input.method.as_str().to_owned();
             let allowed = self
                 .gateway
-                .allow_screened(self.asked, journey.server.id(), method, params)
+                .allow_screened(self.asked, forwarded.server.id(), method, params)
                 .await
                 .map_err(|_| unaskable())?;
             let posed = session.pose();
-            let question = Passing::question(posed.id(), &allowed.method, allowed.params.as_ref());
+            let question = ClientMessage::question(posed.id(), &allowed.method, allowed.params.as_ref());
             self.asked.say(&question).await;
             open.push((&input.key, posed, allowed));
         }
@@ -385,7 +393,7 @@ impl Case<'_> {
                 answer = tokio::time::timeout_at(deadline, posed.answer()) => answer.ok().flatten(),
                 () = self.unwanted(cancelled.as_ref()) => None,
                 () = session.ended() => None,
-                () = self.gateway.bell.stopped() => None,
+                () = self.gateway.changes.stopped() => None,
             };
             let answer = answer.map(|content| self.gateway.check_answer(content));
             let content = answer.unwrap_or_else(|| compose::error_content(mcp::ErrorCode::InternalError, "no answer"));
@@ -402,9 +410,9 @@ impl Case<'_> {
 
     /// A refusal by JSON-RPC error that a client's own declaration causes.
     pub(crate) fn lacks_capability(&self, required: &str) -> Prepared {
-        let note = DecisionNote {
+        let note = ErrorData {
             beside: vec![("requiredCapabilities", required.as_bytes().to_vec())],
-            ..DecisionNote::denied(ReasonCode::DenyMalformed)
+            ..ErrorData::denied(ReasonCode::DenyMalformed)
         };
         let message = "the client did not declare a capability that this needs".to_owned();
         Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::MissingCapability, message, note)

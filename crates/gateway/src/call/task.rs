@@ -17,7 +17,7 @@ use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
 use vocabulary::{Principal, ReasonCode, ServerId, random_hex};
 
-use crate::call::forward::Journey;
+use crate::call::forward::Forwarded;
 use crate::call::method::TaskOf;
 use crate::call::rounds::unusable;
 use crate::context::Ended;
@@ -108,12 +108,12 @@ impl Case<'_> {
     /// A call becomes a task: under an id of ours.
     pub(crate) fn adapt_task(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         result: ScreenedResult,
     ) -> (Status, Prepared, Option<ReasonCode>) {
         let declared = self.asked.client.abilities();
         let takes_tasks = declared.is_some_and(|abilities| abilities.declared().has_tasks_extension());
-        let (Target::Tool(entry), true) = (&journey.target, takes_tasks) else {
+        let (Target::Tool(entry), true) = (&forwarded.target, takes_tasks) else {
             return self.kept_back(&unusable());
         };
         let adapted = self.renamed_task(entry, result.bytes());
@@ -130,7 +130,7 @@ impl Case<'_> {
     /// client may be asked.
     pub(crate) async fn adapt_task_state(
         &self,
-        journey: &Journey,
+        forwarded: &Forwarded,
         result: ScreenedResult,
     ) -> (Status, Prepared, Option<ReasonCode>) {
         let Ok(mut splice) = Splice::new(result.bytes()) else {
@@ -138,7 +138,7 @@ impl Case<'_> {
         };
         if splice.raw("inputRequests").is_some() {
             let allowed = match InputRequired::read(result.bytes()) {
-                Ok(wanted) => self.allow_inputs(journey, &result, &wanted).await,
+                Ok(wanted) => self.allow_inputs(forwarded, &result, &wanted).await,
                 Err(_) => Err(unusable()),
             };
             if let Err(withheld) = allowed {
@@ -147,7 +147,7 @@ impl Case<'_> {
         }
         splice.insert_if_absent("resultType", b"\"complete\"".as_slice());
         if splice.raw("taskId").is_some() {
-            splice.replace_or_insert("taskId", compose::literal(&journey.task));
+            splice.replace_or_insert("taskId", compose::literal(&forwarded.task));
         }
         let adapted = splice.finish();
         let reply = Prepared::adapted_result(self.id.clone(), result, adapted);
@@ -158,7 +158,7 @@ impl Case<'_> {
     pub(crate) fn adapt_session_task(
         &self,
         request: &Request,
-        journey: &Journey,
+        forwarded: &Forwarded,
         result: ScreenedResult,
     ) -> (Status, Prepared, Option<ReasonCode>) {
         let status = if result.is_error() {
@@ -167,9 +167,9 @@ impl Case<'_> {
             Status::Success
         };
         let adapted = match request.method().as_str() {
-            "tools/call" => self.renamed_creation(journey, result.bytes()),
-            "tasks/result" => related(result.bytes(), &journey.task),
-            _ => named(result.bytes(), &journey.task),
+            "tools/call" => self.renamed_creation(forwarded, result.bytes()),
+            "tasks/result" => related(result.bytes(), &forwarded.task),
+            _ => named(result.bytes(), &forwarded.task),
         };
         match adapted {
             Some(adapted) => (status, Prepared::adapted_result(self.id.clone(), result, adapted), None),
@@ -178,12 +178,12 @@ impl Case<'_> {
     }
 
     /// `task` of the answer to a call that was to become one; a server may have answered at once.
-    fn renamed_creation(&self, journey: &Journey, result: &Bytes) -> Option<Bytes> {
+    fn renamed_creation(&self, forwarded: &Forwarded, result: &Bytes) -> Option<Bytes> {
         let mut splice = Splice::new(result).ok()?;
         let Some(task) = splice.member("task").map(|span| result.slice(span)) else {
             return Some(result.clone());
         };
-        let Target::Tool(entry) = &journey.target else {
+        let Target::Tool(entry) = &forwarded.target else {
             return None;
         };
         splice.replace_or_insert("task", self.renamed_task(entry, &task)?.to_vec());

@@ -11,19 +11,19 @@ use policy::{CallFacts, KnownTool, NotKnown};
 use screening::arguments::CheckedArguments;
 use vocabulary::ReasonCode;
 
-use crate::call::forward::Load;
-use crate::context::{Asked, Ended, digest};
+use crate::call::forward::Permitted;
+use crate::context::{Ended, RequestContext, digest};
 use crate::outcome::{Case, Decided};
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
-use crate::snapshot::{ToolOnDisplay, Town, Wanted};
+use crate::reply::{ErrorData, Prepared};
+use crate::snapshot::{CompiledTool, Snapshot, Wanted};
 use crate::truncated as read_cache;
 
 impl Gateway {
     /// Answers `tools/call`.
-    pub(crate) async fn call(&self, asked: &Asked, request: &Request) -> Ended {
+    pub(crate) async fn call(&self, asked: &RequestContext, request: &Request) -> Ended {
         let name = request.params().text("name");
-        if name.as_deref() == Some(read_cache::NAME) && read_cache::is_offered(&self.town()) {
+        if name.as_deref() == Some(read_cache::NAME) && read_cache::is_offered(&self.snapshot()) {
             return Box::pin(self.read_cache(asked, request)).await;
         }
         let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
@@ -39,17 +39,17 @@ impl Gateway {
     /// The tool a call is about, if its caller may know of it.
     pub(crate) fn tool_in_sight<'t>(
         &self,
-        town: &'t Town,
-        asked: &Asked,
+        snapshot: &'t Snapshot,
+        asked: &RequestContext,
         request: &Request,
-    ) -> Option<&'t ToolOnDisplay> {
+    ) -> Option<&'t CompiledTool> {
         let name = request.params().text("name")?;
         let (server, tool) = asked.route.tool_named(&name)?;
-        let known = town
+        let known = snapshot
             .policy
-            .resolve(&town.policy.caller(&asked.who), &server, tool)
+            .resolve(&snapshot.policy.caller(&asked.who), &server, tool)
             .ok()?;
-        town.tool(&known.entry().id)
+        snapshot.tool(&known.entry().id)
     }
 }
 
@@ -64,7 +64,7 @@ impl Case<'_> {
         self.check_extras(request)?;
         self.look_for_secrets(request.params().raw("arguments"), &facts).await?;
         let decided = self.decide(known, &arguments, &facts)?;
-        let load = Load {
+        let load = Permitted {
             decided,
             facts,
             checked: &arguments,
@@ -73,7 +73,7 @@ impl Case<'_> {
             needs_task: tool.needs_task,
             kind: ResultKind::Plain,
         };
-        self.carry(request, load).await
+        self.forward(request, load).await
     }
 
     /// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
@@ -88,16 +88,16 @@ impl Case<'_> {
             entry: None,
         };
         let found = match &named {
-            Some((server, tool)) => self.town.policy.resolve(&self.caller, server, tool),
+            Some((server, tool)) => self.snapshot.policy.resolve(&self.caller, server, tool),
             None => Err(nowhere()),
         };
         found.map_err(|missing| {
             let mut facts = self.asked.facts();
             (facts.args_hash, facts.args_canon) =
-                digest(request.params().raw("arguments"), &self.town.limits.arguments);
+                digest(request.params().raw("arguments"), &self.snapshot.limits.arguments);
             facts.server_id = named
                 .as_ref()
-                .filter(|(id, _)| self.town.server(id).is_some())
+                .filter(|(id, _)| self.snapshot.server(id).is_some())
                 .map(|(id, _)| id.to_string());
             self.unknown(&name, facts, missing)
         })
@@ -115,7 +115,7 @@ impl Case<'_> {
             missing.policy_id
         };
         let decision = self.verdict(Verdict::Deny, policy_id, vec![missing.code]);
-        let note = DecisionNote::denied(ReasonCode::DenyToolNotFound);
+        let note = ErrorData::denied(ReasonCode::DenyToolNotFound);
         let reply = Prepared::refusal(
             Some(self.id.clone()),
             -32602,
@@ -126,8 +126,8 @@ impl Case<'_> {
     }
 
     /// What is kept beside the tool's entry; without it, it counts as quarantined.
-    fn tool_of(&self, known: &KnownTool) -> Result<&ToolOnDisplay, Box<Ended>> {
-        self.town.tool(&known.entry().id).ok_or_else(|| {
+    fn tool_of(&self, known: &KnownTool) -> Result<&CompiledTool, Box<Ended>> {
+        self.snapshot.tool(&known.entry().id).ok_or_else(|| {
             let missing = NotKnown {
                 code: ReasonCode::DenyToolQuarantined,
                 policy_id: "builtin:quarantine".into(),
@@ -140,7 +140,7 @@ impl Case<'_> {
     fn preflight<'r>(
         &self,
         request: &'r Request,
-        tool: &ToolOnDisplay,
+        tool: &CompiledTool,
         facts: &mut MessageFacts,
     ) -> Result<CheckedArguments<'r>, Box<Ended>> {
         match screening::arguments::check(request.params().raw("arguments"), &tool.rules) {
@@ -152,7 +152,7 @@ impl Case<'_> {
             Err(refusal) => {
                 facts.args_hash = refusal.digest;
                 let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![refusal.code]);
-                let note = DecisionNote::denied(refusal.code);
+                let note = ErrorData::denied(refusal.code);
                 let era = self.asked.client.era();
                 let reply = Prepared::error_result(self.id.clone(), era, refusal.message, note);
                 Err(self.ended_refused(facts, decision, reply))
@@ -162,7 +162,7 @@ impl Case<'_> {
 
     /// What goes along beside the arguments keeps to the same limits.
     fn check_extras(&self, request: &Request) -> Result<(), Box<Ended>> {
-        let limits = &self.town.limits.arguments;
+        let limits = &self.snapshot.limits.arguments;
         let beside = request.params().members().filter(|(name, _)| *name != "arguments");
         let mut beside = beside.chain(request.params().meta_members());
         if beside.all(|(_, raw)| screening::arguments::is_within(raw, limits)) {
@@ -182,14 +182,14 @@ impl Case<'_> {
         arguments: &CheckedArguments<'_>,
         facts: &MessageFacts,
     ) -> Result<Decided, Box<Ended>> {
-        let admitted = self.town.limiter.admit(&self.asked.who, &known.entry().id);
+        let admitted = self.snapshot.limiter.admit(&self.asked.who, &known.entry().id);
         let seat = admitted.map_err(|over| self.over_limit(facts, &over))?;
         let call = CallFacts {
             arguments: arguments.tree(),
             args_hash: arguments.digest(),
             address: self.asked.arrival.address,
         };
-        let decision = self.town.policy.decide(&self.caller, known, &call);
+        let decision = self.snapshot.policy.decide(&self.caller, known, &call);
         self.decided(decision, seat, facts)
     }
 }

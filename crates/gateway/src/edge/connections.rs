@@ -15,33 +15,33 @@ const IDLE: Duration = Duration::from_secs(120);
 
 /// The seats taken, by address.
 #[derive(Clone, Default)]
-pub(super) struct Room(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub(super) struct ConnectionLimit(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// A taken seat; free again when dropped.
-pub(super) struct Seat {
-    room: Room,
+pub(super) struct ConnectionSlot {
+    limit: ConnectionLimit,
     address: IpAddr,
 }
 
-impl Room {
+impl ConnectionLimit {
     /// Takes a seat, if there is one.
-    pub(super) fn enter(&self, address: IpAddr) -> Option<Seat> {
+    pub(super) fn enter(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let mut taken = lock(&self.0);
         let here = taken.get(&address).copied().unwrap_or_default();
         if here >= MOST_FROM_ONE_ADDRESS || taken.values().sum::<usize>() >= MOST_CONNECTIONS {
             return None;
         }
         taken.insert(address, here + 1);
-        Some(Seat {
-            room: self.clone(),
+        Some(ConnectionSlot {
+            limit: self.clone(),
             address,
         })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = lock(&self.room.0);
+        let mut taken = lock(&self.limit.0);
         match taken.get_mut(&self.address) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(taken.remove(&self.address)),
@@ -107,15 +107,15 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_every_seat() {
-        let room = Room::default();
+        let limit = ConnectionLimit::default();
         let here = IpAddr::from([127, 0, 0, 1]);
-        let seats: Vec<_> = (0..MOST_FROM_ONE_ADDRESS).map_while(|_| room.enter(here)).collect();
+        let seats: Vec<_> = (0..MOST_FROM_ONE_ADDRESS).map_while(|_| limit.enter(here)).collect();
         assert_eq!(seats.len(), MOST_FROM_ONE_ADDRESS);
-        assert!(room.enter(here).is_none());
-        assert!(room.enter(IpAddr::from([127, 0, 0, 2])).is_some());
+        assert!(limit.enter(here).is_none());
+        assert!(limit.enter(IpAddr::from([127, 0, 0, 2])).is_some());
         drop(seats);
-        assert!(room.enter(here).is_some());
-        assert!(lock(&room.0).is_empty(), "a seat that is dropped is free");
+        assert!(limit.enter(here).is_some());
+        assert!(lock(&limit.0).is_empty(), "a seat that is dropped is free");
     }
 
     #[test]

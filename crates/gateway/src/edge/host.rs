@@ -4,14 +4,14 @@ use http::{HeaderMap, Uri, header};
 
 /// The hosts and origins of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Doorplate {
+pub struct AllowedHosts {
     /// Host names, without ports.
     pub hosts: Vec<String>,
     /// Origins of web pages that may call.
     pub origins: Vec<String>,
 }
 
-impl Doorplate {
+impl AllowedHosts {
     /// Whether the request is addressed to us: `Host` is one of ours, and `Origin` is absent,
     /// listed, or ours.
     #[must_use]
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn admits(host: &[&str], origin: Option<&str>) -> bool {
-        let plate = Doorplate {
+        let plate = AllowedHosts {
             hosts: vec!["localhost".into(), "::1".into()],
             origins: vec!["https://app.example".into()],
         };

@@ -22,7 +22,7 @@ use upstream::WakeFilter;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
-use super::connections::{Activity, Busy, Room};
+use super::connections::{Activity, Busy, ConnectionLimit};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ impl Door {
         B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
     {
         let graceful = GracefulShutdown::new();
-        let room = Room::default();
+        let limit = ConnectionLimit::default();
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -80,7 +80,9 @@ impl Door {
                 continue;
             };
             // No seat: the connection is closed at once, so that others are still heard.
-            let Some(seat) = room.enter(address.ip()) else { continue };
+            let Some(seat) = limit.enter(address.ip()) else {
+                continue;
+            };
             let (tls, handle, watcher) = (self.tls.clone(), handle.clone(), graceful.watcher());
             tokio::spawn(async move {
                 greet(stream, address, tls, handle, watcher).await;

@@ -9,7 +9,7 @@ use policy::Target;
 use vocabulary::{Principal, ServerId};
 
 use crate::edge::route::Route;
-use crate::snapshot::Town;
+use crate::snapshot::Snapshot;
 
 /// What the servers of a route offer, beside tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,13 +27,13 @@ pub(crate) struct Offers {
 
 impl Offers {
     /// What a principal is offered on a route.
-    pub(crate) fn of(town: &Town, who: &Arc<Principal>, route: &Route) -> Self {
-        let servers = town.servers().filter(|server| match route.server() {
+    pub(crate) fn of(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route) -> Self {
+        let servers = snapshot.servers().filter(|server| match route.server() {
             Some(only) => server.id() == only,
             None => true,
         });
         let mut offers = Self::default();
-        for server in servers.filter(|server| usable(town, who, server.id())) {
+        for server in servers.filter(|server| usable(snapshot, who, server.id())) {
             offers.add(&server.introduction().capabilities);
         }
         offers
@@ -124,8 +124,8 @@ impl Offers {
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Whether a principal could do anything at all on a server.
-pub(crate) fn usable(town: &Town, who: &Arc<Principal>, server: &ServerId) -> bool {
-    let caller = town.policy.caller(who);
+pub(crate) fn usable(snapshot: &Snapshot, who: &Arc<Principal>, server: &ServerId) -> bool {
+    let caller = snapshot.policy.caller(who);
     let some_prompt = Target::Prompt {
         server: server.clone(),
         name: "some-prompt".into(),
@@ -136,17 +136,17 @@ pub(crate) fn usable(town: &Town, who: &Arc<Principal>, server: &ServerId) -> bo
     };
     // What is known already comes first: the last question is a costly one.
     who.servers.covers(server)
-        && (!town.policy.visible(&caller, Some(server)).is_empty()
-            || town.policy.could(&caller, "prompts/get", &some_prompt)
-            || town.policy.could(&caller, "resources/read", &some_resource)
-            || town.policy.could_use(&caller, server))
+        && (!snapshot.policy.visible(&caller, Some(server)).is_empty()
+            || snapshot.policy.could(&caller, "prompts/get", &some_prompt)
+            || snapshot.policy.could(&caller, "resources/read", &some_resource)
+            || snapshot.policy.could_use(&caller, server))
 }
 
 /// The result of `initialize`.
-pub(crate) fn initialize_result(town: &Town, who: &Arc<Principal>, route: &Route, version: Version) -> Bytes {
+pub(crate) fn initialize_result(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route, version: Version) -> Bytes {
     let version = compose::literal(version.as_str());
-    let capabilities = Offers::of(town, who, route).capabilities(Era::Legacy);
-    let instructions = instructions(town, who, route);
+    let capabilities = Offers::of(snapshot, who, route).capabilities(Era::Legacy);
+    let instructions = instructions(snapshot, who, route);
     let mut members = vec![
         ("protocolVersion", version.as_slice()),
         ("capabilities", &capabilities),
@@ -159,10 +159,10 @@ pub(crate) fn initialize_result(town: &Town, who: &Arc<Principal>, route: &Route
 }
 
 /// The result of `server/discover`.
-pub(crate) fn discover_result(town: &Town, who: &Arc<Principal>, route: &Route) -> Bytes {
+pub(crate) fn discover_result(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route) -> Bytes {
     let versions = supported_versions();
-    let capabilities = Offers::of(town, who, route).capabilities(Era::Modern);
-    let instructions = instructions(town, who, route);
+    let capabilities = Offers::of(snapshot, who, route).capabilities(Era::Modern);
+    let instructions = instructions(snapshot, who, route);
     let meta = format!("{{\"io.modelcontextprotocol/serverInfo\":{}}}", compose::OUR_INFO);
     let mut members = vec![
         ("resultType", b"\"complete\"".as_slice()),
@@ -185,7 +185,7 @@ pub(crate) fn supported_versions() -> Vec<u8> {
     [b"[".as_slice(), &versions.join(&b','), b"]"].concat()
 }
 
-fn instructions(town: &Town, who: &Arc<Principal>, route: &Route) -> Option<Vec<u8>> {
-    let text = town.instructions_for(who, route.server()?)?;
+fn instructions(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route) -> Option<Vec<u8>> {
+    let text = snapshot.instructions_for(who, route.server()?)?;
     Some(compose::literal(&text))
 }

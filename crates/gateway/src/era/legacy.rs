@@ -13,18 +13,18 @@ use mcp::{ClientNotice, Method, Notification, Request, Response, Version};
 use vocabulary::{Principal, ReasonCode};
 
 use crate::context::client::{Abilities, Client};
-use crate::context::{Asked, Ended, builtin};
+use crate::context::{Ended, RequestContext, builtin};
 use crate::edge::route::Route;
 use crate::era::initialize as introduce;
 use crate::era::modern::{is_modern, names_no_session_version};
-use crate::receive::{Gateway, Letter, Walked, unreadable};
+use crate::receive::{AuthenticatedHead, Gateway, Walked, unreadable};
 use crate::reply::Prepared;
 use crate::session::Session;
 use crate::snapshot::Wanted;
 
 impl Gateway {
     /// One request, its method known: of either era.
-    pub(crate) async fn serve(&self, mut asked: Asked, head: &Parts, request: &Request) -> Ended {
+    pub(crate) async fn serve(&self, mut asked: RequestContext, head: &Parts, request: &Request) -> Ended {
         if is_modern(head, request.params()) {
             return self.serve_modern(asked, head, request).await;
         }
@@ -61,8 +61,8 @@ impl Gateway {
     }
 
     /// The level is kept here and told to servers with the next request.
-    fn set_level(&self, asked: &Asked, request: &Request) -> Ended {
-        let offered = introduce::Offers::of(&self.town(), &asked.who, &asked.route).logging;
+    fn set_level(&self, asked: &RequestContext, request: &Request) -> Ended {
+        let offered = introduce::Offers::of(&self.snapshot(), &asked.who, &asked.route).logging;
         let level = request.params().text("level").and_then(|level| LogLevel::parse(&level));
         match (asked.session(), level) {
             _ if !offered => asked.no_such_method(request),
@@ -132,7 +132,7 @@ impl Gateway {
 
     fn turned_away(&self, who: &Arc<Principal>, facts: MessageFacts, status: StatusCode, message: &str) -> Ended {
         let code = ReasonCode::DenyMalformed;
-        let decision = builtin(Verdict::Deny, code, self.town().policy.epoch());
+        let decision = builtin(Verdict::Deny, code, self.snapshot().policy.epoch());
         let ending = Ending::Refused {
             who: who.clone(),
             message: facts,
@@ -144,7 +144,7 @@ impl Gateway {
         }
     }
 
-    async fn initialize(&self, asked: &mut Asked, request: &Request) -> Ended {
+    async fn initialize(&self, asked: &mut RequestContext, request: &Request) -> Ended {
         // What is offered is known once the servers were asked.
         self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
             .await;
@@ -159,7 +159,7 @@ impl Gateway {
             return asked.refused_by_status(StatusCode::SERVICE_UNAVAILABLE, request, message);
         };
         asked.client = Client::Legacy(session);
-        let result = introduce::initialize_result(&self.town(), &asked.who, &asked.route, version);
+        let result = introduce::initialize_result(&self.snapshot(), &asked.who, &asked.route, version);
         let ended = self.answered(asked, request, result);
         Ended {
             reply: ended.reply.with_session(id),
@@ -174,7 +174,7 @@ impl Gateway {
     }
 
     /// `DELETE` with a session id ends that session.
-    pub(crate) fn end_session(&self, letter: Letter) -> Ended {
+    pub(crate) fn end_session(&self, letter: AuthenticatedHead) -> Ended {
         let session = match self.session_of(&letter.who, &letter.head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
@@ -184,9 +184,9 @@ impl Gateway {
             Err((status, message)) => return letter.unreadable(status, message),
         };
         self.sessions.close(&session);
-        let town = self.town();
+        let snapshot = self.snapshot();
         let key = upstream::SessionKey::Client(session.digest);
-        town.servers().for_each(|server| server.forget(&key));
+        snapshot.servers().for_each(|server| server.forget(&key));
         self.answered_with(&letter.into_asked(session), Prepared::empty(StatusCode::NO_CONTENT))
     }
 
@@ -218,13 +218,13 @@ impl Gateway {
     }
 
     /// Answered here, with a result.
-    pub(crate) fn answered(&self, asked: &Asked, request: &Request, result: Bytes) -> Ended {
+    pub(crate) fn answered(&self, asked: &RequestContext, request: &Request, result: Bytes) -> Ended {
         self.answered_with(asked, Prepared::own(request.id().clone(), result))
     }
 
     /// Answered here, with whatever the reply is.
-    pub(crate) fn answered_with(&self, asked: &Asked, reply: Prepared) -> Ended {
-        let decision = asked.answered_here(&self.town());
+    pub(crate) fn answered_with(&self, asked: &RequestContext, reply: Prepared) -> Ended {
+        let decision = asked.answered_here(&self.snapshot());
         Ended {
             ending: Ending::Answered {
                 who: asked.who.clone(),

@@ -10,10 +10,10 @@ use mcp::{Method, Request, Version, compose};
 use vocabulary::ReasonCode;
 
 use crate::context::client::{Abilities, Client, ModernClient};
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::era::initialize as introduce;
 use crate::receive::Gateway;
-use crate::reply::{DecisionNote, Prepared};
+use crate::reply::{ErrorData, Prepared};
 use crate::snapshot::Wanted;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -38,7 +38,7 @@ pub(crate) fn names_no_session_version(head: &Parts) -> bool {
 
 impl Gateway {
     /// One modern request.
-    pub(crate) async fn serve_modern(&self, mut asked: Asked, head: &Parts, request: &Request) -> Ended {
+    pub(crate) async fn serve_modern(&self, mut asked: RequestContext, head: &Parts, request: &Request) -> Ended {
         let version = match self.check_modern(&mut asked, head, request) {
             Ok(version) => version,
             Err(ended) => return *ended,
@@ -50,7 +50,7 @@ impl Gateway {
             Method::Discover => {
                 self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
                     .await;
-                let result = introduce::discover_result(&self.town(), &asked.who, &asked.route);
+                let result = introduce::discover_result(&self.snapshot(), &asked.who, &asked.route);
                 self.answered(&asked, request, result)
             }
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
@@ -78,9 +78,9 @@ impl Gateway {
 
     /// What every modern request must say, in the order the specification wants it judged. The
     /// version it asks for.
-    fn check_modern(&self, asked: &mut Asked, head: &Parts, request: &Request) -> Result<String, Box<Ended>> {
+    fn check_modern(&self, asked: &mut RequestContext, head: &Parts, request: &Request) -> Result<String, Box<Ended>> {
         let params = request.params();
-        let bad = |asked: &Asked, code, message: &str| {
+        let bad = |asked: &RequestContext, code, message: &str| {
             let ended = asked.refused_with(request, code, message);
             Box::new(Ended {
                 reply: ended.reply.with_status(StatusCode::BAD_REQUEST),
@@ -112,8 +112,8 @@ impl Gateway {
             name: name.as_deref(),
         };
         let none = Marks::default();
-        let town = self.town();
-        let tool = (*request.method() == Method::ToolsCall).then(|| self.tool_in_sight(&town, asked, request));
+        let snapshot = self.snapshot();
+        let tool = (*request.method() == Method::ToolsCall).then(|| self.tool_in_sight(&snapshot, asked, request));
         let marks = tool.flatten().map_or(&none, |tool| &tool.marks);
         if let Err(mismatch) = headers::check(&head.headers, &named, marks, params.raw("arguments")) {
             return Err(bad(asked, mcp::ErrorCode::HeaderMismatch, &mismatch.to_string()));
@@ -133,14 +133,14 @@ fn mirrored_name(request: &Request) -> Option<String> {
     Some(request.params().text(member).unwrap_or_default().into_owned())
 }
 
-fn unsupported(asked: &Asked, request: &Request, requested: &str) -> Ended {
+fn unsupported(asked: &RequestContext, request: &Request, requested: &str) -> Ended {
     let code = ReasonCode::DenyMalformed;
-    let note = DecisionNote {
+    let note = ErrorData {
         beside: vec![
             ("supported", introduce::supported_versions()),
             ("requested", compose::literal(&recordable(requested))),
         ],
-        ..DecisionNote::denied(code)
+        ..ErrorData::denied(code)
     };
     let message = "this protocol version is not spoken here; use one of those in `data.supported`".to_owned();
     let reply = Prepared::refusal(

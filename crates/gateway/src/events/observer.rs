@@ -16,30 +16,30 @@ use tokio::sync::Notify;
 use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
 use vocabulary::ServerId;
 
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::context::client::Client;
 use crate::events::server_request::Allowed;
 use crate::receive::Gateway;
-use crate::reply::stream::Passing;
+use crate::reply::stream::ClientMessage;
 use crate::screen::{beside_a_call, of_tool};
 
 /// See the module.
-pub(crate) struct Escort<'a> {
+pub(crate) struct CallObserver<'a> {
     pub(crate) gateway: &'a Gateway,
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a RequestContext,
     pub(crate) server: &'a ServerId,
     /// The client's own progress token, raw; none asked, none sent.
     pub(crate) token: Option<&'a [u8]>,
     /// The token that the server was given.
     pub(crate) our_token: u64,
-    pub(crate) asking: Asking,
+    pub(crate) asking: EventBudget,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
 }
 
 /// How many questions are open, and when one was last.
 #[derive(Clone, Default)]
-pub(crate) struct Asking(Arc<Questions>);
+pub(crate) struct EventBudget(Arc<Questions>);
 
 #[derive(Default)]
 struct Questions {
@@ -47,7 +47,7 @@ struct Questions {
     asked: AtomicUsize,
     troubles: AtomicUsize,
     unwelcome: AtomicUsize,
-    worn_out: Notify,
+    exhausted: Notify,
     last: Mutex<Option<Instant>>,
 }
 
@@ -60,7 +60,7 @@ const MOST_ASKED: usize = 1_000;
 /// Questions of one call that may be open at a time.
 const MOST_QUESTIONS: usize = 16;
 
-impl Asking {
+impl EventBudget {
     /// A question opens; `None` when too many are.
     pub(crate) fn begin(&self) -> Option<()> {
         let before = self.0.open.fetch_add(1, Ordering::SeqCst);
@@ -82,9 +82,9 @@ impl Asking {
     }
 
     /// Completes when that is so.
-    pub(crate) async fn worn_out(&self) {
+    pub(crate) async fn exhausted(&self) {
         loop {
-            let told = self.0.worn_out.notified();
+            let told = self.0.exhausted.notified();
             if self.is_tired() {
                 return;
             }
@@ -104,7 +104,7 @@ impl Asking {
 
     fn trouble(&self) {
         if self.0.troubles.fetch_add(1, Ordering::SeqCst) + 1 > MOST_TROUBLES {
-            self.0.worn_out.notify_waiters();
+            self.0.exhausted.notify_waiters();
         }
     }
 
@@ -126,8 +126,8 @@ impl Asking {
     }
 }
 
-impl Observer for Escort<'_> {
-    fn observe(&self, aside: ServerEvent) -> Waiting<'_> {
+impl Companion for CallObserver<'_> {
+    fn hear(&self, aside: Aside) -> Waiting<'_> {
         Box::pin(async move {
             match aside {
                 ServerEvent::Notification(told) => self.pass_on(told).await,
@@ -139,7 +139,7 @@ impl Observer for Escort<'_> {
     fn quiet(&self) -> Waiting<'_> {
         Box::pin(async move {
             // The stream keeps itself alive from here on.
-            self.asked.outlet.open(self.asked.session()).await;
+            self.asked.stream.open(self.asked.session()).await;
         })
     }
 
@@ -166,7 +166,12 @@ pub(crate) enum Consequence {
 
 impl Gateway {
     /// Puts on record, once, why a call or a subscription ends, or why no more is heard beside it.
-    pub(crate) async fn record_clamour(&self, asked: &Asked, server: &ServerId, consequence: Consequence) {
+    pub(crate) async fn record_exhausted_budget(
+        &self,
+        asked: &RequestContext,
+        server: &ServerId,
+        consequence: Consequence,
+    ) {
         let word = match consequence {
             Consequence::Ended => "ended",
             Consequence::Unheard => "no more notifications are passed on",
@@ -188,7 +193,7 @@ impl Gateway {
     }
 }
 
-impl Escort<'_> {
+impl CallObserver<'_> {
     async fn pass_on(&self, told: RawNotification) {
         let method = told.method().to_owned();
         let named = of_server(&method);
@@ -199,7 +204,7 @@ impl Escort<'_> {
         if self.asking.is_tired() || self.asking.is_deaf() {
             return;
         }
-        let town = self.gateway.town();
+        let snapshot = self.gateway.snapshot();
         let task = match method.as_str() {
             "notifications/tasks" | "notifications/tasks/status" => told.task(),
             _ => None,
@@ -209,7 +214,7 @@ impl Escort<'_> {
         let screened = match &tool {
             // The result of a task is a tool's.
             Some(tool) => {
-                let origin = of_tool(&town, tool, Message::TaskState);
+                let origin = of_tool(&snapshot, tool, Message::TaskState);
                 self.gateway.screen_and_keep(params, &origin, tool, self.asked).await
             }
             None => {
@@ -220,7 +225,9 @@ impl Escort<'_> {
         let is_as_it_came = screened.as_ref().is_ok_and(|params| params.acts().is_empty());
         if !is_as_it_came && self.asking.bear() {
             let consequence = Consequence::Unheard;
-            self.gateway.record_clamour(self.asked, self.server, consequence).await;
+            self.gateway
+                .record_exhausted_budget(self.asked, self.server, consequence)
+                .await;
         }
         let Ok(params) = screened else {
             tracing::warn!(server = %self.server, method = named, "a notification was withheld");
@@ -228,21 +235,23 @@ impl Escort<'_> {
         };
         match method.as_str() {
             "notifications/progress" => {
-                if let Some(passing) = self.progress(&params) {
-                    self.asked.say(&passing).await;
+                if let Some(message) = self.progress(&params) {
+                    self.asked.say(&message).await;
                 }
             }
             "notifications/message" | "notifications/elicitation/complete" if self.is_anybodys() => {}
             "notifications/message" if self.wants_logs(&params) => {
-                self.asked.say(&Passing::notification(&method, &params)).await;
+                self.asked.say(&ClientMessage::notification(&method, &params)).await;
             }
             "notifications/elicitation/complete" => {
-                self.asked.say(&Passing::notification(&method, &params)).await;
+                self.asked.say(&ClientMessage::notification(&method, &params)).await;
             }
             "notifications/tasks/status" | "notifications/tasks" => {
                 let (who, tasks) = (&self.asked.who, &self.gateway.tasks);
                 if let Some(renamed) = tasks.renamed(params.bytes(), who, self.server) {
-                    self.asked.say(&Passing::adapted(&method, &params, &renamed)).await;
+                    self.asked
+                        .say(&ClientMessage::adapted(&method, &params, &renamed))
+                        .await;
                 }
             }
             "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
@@ -252,12 +261,12 @@ impl Escort<'_> {
 
     /// Heard on the own stream of a session that principals share: nobody knows whom it concerns.
     fn is_anybodys(&self) -> bool {
-        let town = self.gateway.town();
-        self.our_token == 0 && town.server(self.server).is_some_and(|server| server.is_shared())
+        let snapshot = self.gateway.snapshot();
+        self.our_token == 0 && snapshot.server(self.server).is_some_and(|server| server.is_shared())
     }
 
     /// Progress of this call, under the client's own token.
-    fn progress(&self, params: &ScreenedResult) -> Option<Passing> {
+    fn progress(&self, params: &ScreenedResult) -> Option<ClientMessage> {
         let token = self.token?;
         let mut splice = Splice::new(params.bytes()).ok()?;
         let theirs = splice.raw("progressToken")?;
@@ -265,7 +274,11 @@ impl Escort<'_> {
             return None;
         }
         splice.replace_or_insert("progressToken", token);
-        Some(Passing::adapted("notifications/progress", params, &splice.finish()))
+        Some(ClientMessage::adapted(
+            "notifications/progress",
+            params,
+            &splice.finish(),
+        ))
     }
 
     /// A modern client hears logs only if it asked for them, from the level on that it asked for.
@@ -282,8 +295,8 @@ impl Escort<'_> {
     /// Asks the client, while the server is read on.
     async fn put(&self, question: RawServerRequest) {
         match &self.asked.client {
-            Client::Legacy(_) if self.asked.outlet.takes_streams() => {
-                self.asked.outlet.open(self.asked.session()).await;
+            Client::Legacy(_) if self.asked.stream.takes_streams() => {
+                self.asked.stream.open(self.asked.session()).await;
                 self.gateway.put_to_client(self, question).await;
             }
             Client::Legacy(_) | Client::Modern(_) | Client::Unmet => {

@@ -16,11 +16,11 @@ use upstream::{RawParams, RawServerRequest, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
 
-use crate::context::Asked;
-use crate::events::observer::Escort;
+use crate::context::RequestContext;
+use crate::events::observer::CallObserver;
 use crate::outcome::credential_facts;
 use crate::receive::Gateway;
-use crate::reply::stream::Passing;
+use crate::reply::stream::ClientMessage;
 use crate::screen::beside_a_call;
 
 /// How long a client may think about a question.
@@ -53,17 +53,19 @@ pub(crate) struct Unasked {
 
 impl Gateway {
     /// Puts a question to the client of a session, without holding up its call.
-    pub(crate) async fn put_to_client(&self, escort: &Escort<'_>, question: RawServerRequest) {
+    pub(crate) async fn put_to_client(&self, observer: &CallObserver<'_>, question: Question) {
         let (method, params, reply) = question.split();
-        if escort.asking.is_tired() {
+        if observer.asking.is_tired() {
             return;
         }
-        let allowed = self.allow_question(escort.asked, escort.server, (method, params)).await;
-        let allowed = match escort.asking.note_question(allowed) {
+        let allowed = self
+            .allow_question(observer.asked, observer.server, (method, params))
+            .await;
+        let allowed = match observer.asking.note_question(allowed) {
             Ok(allowed) => allowed,
             Err(refused) => return reply.send(&refused).await,
         };
-        let Some(gateway) = self.shared().filter(|_| escort.asking.begin().is_some()) else {
+        let Some(gateway) = self.shared().filter(|_| observer.asking.begin().is_some()) else {
             return reply
                 .send(&compose::error_content(
                     mcp::ErrorCode::InternalError,
@@ -71,23 +73,27 @@ impl Gateway {
                 ))
                 .await;
         };
-        let (asked, asking) = (escort.asked.clone(), escort.asking.clone());
+        let (asked, asking) = (observer.asked.clone(), observer.asking.clone());
         tokio::spawn(async move {
             gateway.ask_in_session(&asked, allowed, reply).await;
             asking.end();
         });
     }
 
-    async fn ask_in_session(&self, asked: &Asked, allowed: Allowed, reply: Reply) {
+    async fn ask_in_session(&self, asked: &RequestContext, allowed: Allowed, reply: Reply) {
         let Some(session) = asked.session() else { return };
         let mut posed = session.pose();
         asked
-            .say(&Passing::question(posed.id(), &allowed.method, allowed.params.as_ref()))
+            .say(&ClientMessage::question(
+                posed.id(),
+                &allowed.method,
+                allowed.params.as_ref(),
+            ))
             .await;
         let answer = tokio::select! {
             answer = tokio::time::timeout(LONGEST_THOUGHT, posed.answer()) => answer.ok().flatten(),
             () = session.ended() => None,
-            () = self.bell.stopped() => None,
+            () = self.changes.stopped() => None,
         };
         drop(posed);
         let content = match answer {
@@ -108,7 +114,7 @@ impl Gateway {
 
     /// A client's answer leaves under the limits of arguments.
     pub(crate) fn check_answer(&self, content: Content) -> Content {
-        let limits = self.town().limits.arguments;
+        let limits = self.snapshot().limits.arguments;
         let raw = match &content {
             Content::Result(raw) | Content::Error(raw) => raw,
         };
@@ -125,7 +131,7 @@ impl Gateway {
     /// Whether a question may be put; if not, it is on record and the content is the answer.
     pub(crate) async fn allow_question(
         &self,
-        asked: &Asked,
+        asked: &RequestContext,
         server: &ServerId,
         (method, params): (String, Option<RawParams>),
     ) -> Result<Allowed, Content> {
@@ -163,7 +169,7 @@ impl Gateway {
 
     async fn screen_question(
         &self,
-        asked: &Asked,
+        asked: &RequestContext,
         server: &ServerId,
         method: &str,
         params: RawParams,
@@ -179,7 +185,7 @@ impl Gateway {
     /// The same for a question that crossed the chokepoint already.
     pub(crate) async fn allow_screened(
         &self,
-        asked: &Asked,
+        asked: &RequestContext,
         server: &ServerId,
         method: String,
         params: Option<ScreenedResult>,
@@ -223,7 +229,7 @@ impl Gateway {
 
     fn decide_question(
         &self,
-        asked: &Asked,
+        asked: &RequestContext,
         server: &ServerId,
         method: &str,
         params: Option<&[u8]>,
@@ -238,11 +244,11 @@ impl Gateway {
                 "a URL that a user is sent to must begin with https://",
             ));
         }
-        let town = self.town();
-        if town.server(server).is_some_and(|server| server.is_shared()) {
+        let snapshot = self.snapshot();
+        if snapshot.server(server).is_some_and(|server| server.is_shared()) {
             return Err(Unasked::by_protocol("a server that is shared cannot ask a client"));
         }
-        let caller = town.policy.caller(&asked.who);
+        let caller = snapshot.policy.caller(&asked.who);
         let unknown = |grounds: Grounds| Unasked {
             code: mcp::ErrorCode::Denied,
             message: "the policies of the gateway do not allow this question",
@@ -250,7 +256,7 @@ impl Gateway {
             policy_id: grounds.policy_id,
         };
         let target = Target::Server(server.clone());
-        let known = town
+        let known = snapshot
             .policy
             .resolve_target(&caller, method, &target)
             .map_err(|missing| {
@@ -264,7 +270,7 @@ impl Gateway {
             args_hash: Digest::of(params.unwrap_or_default()),
             address: asked.arrival.address,
         };
-        match town.policy.decide_target(&caller, known, &facts) {
+        match snapshot.policy.decide_target(&caller, known, &facts) {
             Decision::Allow(permit, Grounds { policy_id, code }) => {
                 Ok((permit, self.decision(Verdict::Allow, policy_id, code)))
             }
@@ -274,7 +280,12 @@ impl Gateway {
 
     /// Puts a question on record, with its answer or, where that comes with another request, without;
     /// says whether that could be done.
-    pub(crate) async fn record_question(&self, asked: &Asked, allowed: &Allowed, content: Option<&Content>) -> bool {
+    pub(crate) async fn record_question(
+        &self,
+        asked: &RequestContext,
+        allowed: &Allowed,
+        content: Option<&Content>,
+    ) -> bool {
         let (status, executed, size) = match content {
             None => (Status::Success, None, 0),
             Some(Content::Result(raw)) => (Status::Success, Some(true), raw.len()),
@@ -295,13 +306,13 @@ impl Gateway {
     }
 
     pub(crate) fn decision(&self, result: Verdict, policy_id: Arc<str>, code: ReasonCode) -> DecisionFacts {
-        let town = self.town();
+        let snapshot = self.snapshot();
         DecisionFacts {
             result,
             policy_id,
             reason_codes: vec![code],
-            policy_set: Some(town.policy.policy_set()),
-            epoch: town.policy.epoch(),
+            policy_set: Some(snapshot.policy.policy_set()),
+            epoch: snapshot.policy.epoch(),
         }
     }
 }

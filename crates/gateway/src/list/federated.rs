@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use upstream::{Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::era::initialize::usable;
 use crate::receive::Gateway;
 use crate::screen::{beside_a_call, of_tool};
-use crate::snapshot::{ServerState, Town};
+use crate::snapshot::{ServerState, Snapshot};
 
 /// What the servers of a route list.
 pub(crate) struct Gathered {
@@ -35,18 +35,18 @@ const LONGEST_NAME: usize = 128;
 
 impl Gateway {
     /// Asks the servers of the route that have such a list.
-    pub(crate) async fn gather(&self, asked: &Asked, town: &Arc<Town>, kind: ListKind) -> Gathered {
+    pub(crate) async fn gather(&self, asked: &RequestContext, snapshot: &Arc<Snapshot>, kind: ListKind) -> Gathered {
         let mut gathered = Gathered {
             entries: Vec::new(),
             unavailable: Vec::new(),
             failure: None,
             ttl_ms: u64::MAX,
         };
-        for (server, listed) in self.ask_servers(asked, town, kind).await {
+        for (server, listed) in self.ask_servers(asked, snapshot, kind).await {
             match listed {
                 Ok(listed) => {
                     gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
-                    let entries = self.admitted(asked, town, (server.id(), kind), listed).await;
+                    let entries = self.admitted(asked, snapshot, (server.id(), kind), listed).await;
                     gathered.entries.extend(entries);
                 }
                 Err(failure) => {
@@ -57,8 +57,9 @@ impl Gateway {
             }
         }
         if asked.route.server().is_none() {
-            let missing = town.servers().map(|server| server.id());
-            let missing = missing.filter(|id| town.state_of(id) != ServerState::Up && usable(town, &asked.who, id));
+            let missing = snapshot.servers().map(|server| server.id());
+            let missing =
+                missing.filter(|id| snapshot.state_of(id) != ServerState::Up && usable(snapshot, &asked.who, id));
             gathered.unavailable.extend(missing.cloned());
             gathered.unavailable.sort();
         }
@@ -70,15 +71,20 @@ impl Gateway {
 
     /// For each URI the servers that list it, or have a template that fits it, of those the client may
     /// read it from. The servers are asked once for all.
-    pub(crate) async fn owners_of(&self, asked: &Asked, town: &Arc<Town>, uris: &[String]) -> Vec<Vec<ServerId>> {
+    pub(crate) async fn owners_of(
+        &self,
+        asked: &RequestContext,
+        snapshot: &Arc<Snapshot>,
+        uris: &[String],
+    ) -> Vec<Vec<ServerId>> {
         let mut owners: Vec<Vec<ServerId>> = vec![Vec::new(); uris.len()];
-        let caller = town.policy.caller(&asked.who);
+        let caller = snapshot.policy.caller(&asked.who);
         let mut listed_by = std::collections::BTreeSet::new();
         for kind in [ListKind::Resources, ListKind::Templates] {
             if owners.iter().all(|found| !found.is_empty()) {
                 break;
             }
-            for (server, listed) in self.ask_servers(asked, town, kind).await {
+            for (server, listed) in self.ask_servers(asked, snapshot, kind).await {
                 let Ok(listed) = listed else { continue };
                 let names = self.listed_names(asked, (server.id(), kind), listed).await;
                 for (uri, found) in uris.iter().zip(&mut owners) {
@@ -91,7 +97,8 @@ impl Gateway {
                         && found
                             .iter()
                             .any(|owner| listed_by.contains(&(owner.clone(), uri.clone())));
-                    if !decided && fits(kind, &names, uri) && town.policy.could(&caller, "resources/read", &target) {
+                    if !decided && fits(kind, &names, uri) && snapshot.policy.could(&caller, "resources/read", &target)
+                    {
                         if kind == ListKind::Resources {
                             listed_by.insert((server.id().clone(), uri.clone()));
                         }
@@ -105,13 +112,13 @@ impl Gateway {
 
     async fn ask_servers(
         &self,
-        asked: &Asked,
-        town: &Arc<Town>,
+        asked: &RequestContext,
+        snapshot: &Arc<Snapshot>,
         kind: ListKind,
     ) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
         let guest = asked.client.guest(&asked.who);
         let mut asking = JoinSet::new();
-        for server in self.listing_servers(asked, town, kind) {
+        for server in self.listing_servers(asked, snapshot, kind) {
             let guest = guest.clone();
             asking.spawn(async move {
                 let listed = upstream::list(&server, &guest, kind).await;
@@ -123,7 +130,7 @@ impl Gateway {
         answers
     }
 
-    fn listing_servers(&self, asked: &Asked, town: &Town, kind: ListKind) -> Vec<Arc<Server>> {
+    fn listing_servers(&self, asked: &RequestContext, snapshot: &Snapshot, kind: ListKind) -> Vec<Arc<Server>> {
         let member = match kind {
             ListKind::Tools => "tools",
             ListKind::Prompts => "prompts",
@@ -133,26 +140,26 @@ impl Gateway {
         let wanted = |server: &&Arc<Server>| {
             let on_route = asked.route.server().is_none_or(|only| only == server.id());
             on_route
-                && (asked.route.server().is_some() || town.state_of(server.id()) == ServerState::Up)
+                && (asked.route.server().is_some() || snapshot.state_of(server.id()) == ServerState::Up)
                 && mcp::server::member_span(&server.introduction().capabilities, member).is_some()
-                && usable(town, &asked.who, server.id())
+                && usable(snapshot, &asked.who, server.id())
         };
-        town.servers().filter(wanted).cloned().collect()
+        snapshot.servers().filter(wanted).cloned().collect()
     }
 
     /// The entries that cross the chokepoint, that the client may use, under the route's names.
     async fn admitted(
         &self,
-        asked: &Asked,
-        town: &Town,
+        asked: &RequestContext,
+        snapshot: &Snapshot,
         (server, kind): (&ServerId, ListKind),
         listed: Listed,
     ) -> Vec<Bytes> {
-        let caller = town.policy.caller(&asked.who);
+        let caller = snapshot.policy.caller(&asked.who);
         let mut admitted = Vec::new();
         for entry in listed.entries {
             if kind == ListKind::Tasks {
-                admitted.extend(self.admitted_task(asked, town, server, entry.into_raw()).await);
+                admitted.extend(self.admitted_task(asked, snapshot, server, entry.into_raw()).await);
                 continue;
             }
             let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await else {
@@ -162,7 +169,7 @@ impl Gateway {
             let Some((action, target)) = target(server, kind, raw) else {
                 continue;
             };
-            if !town.policy.could(&caller, action, &target) {
+            if !snapshot.policy.could(&caller, action, &target) {
                 continue;
             }
             let federated_prompt = asked.route.server().is_none() && kind == ListKind::Prompts;
@@ -176,16 +183,27 @@ impl Gateway {
     }
 
     /// A task by our name, judged as what its tool brings. What is not this principal's is not there.
-    async fn admitted_task(&self, asked: &Asked, town: &Town, server: &ServerId, raw: Raw) -> Option<Bytes> {
+    async fn admitted_task(
+        &self,
+        asked: &RequestContext,
+        snapshot: &Snapshot,
+        server: &ServerId,
+        raw: Raw,
+    ) -> Option<Bytes> {
         let theirs = raw.bytes().get(mcp::server::member_span(raw.bytes(), "taskId")?)?;
         let tool = self.tasks.tool_of(theirs, &asked.who, server)?;
-        let origin = of_tool(town, &tool, Message::TaskState);
+        let origin = of_tool(snapshot, &tool, Message::TaskState);
         let entry = self.screen_and_keep(raw, &origin, &tool, asked).await.ok()?;
         self.tasks.renamed(entry.bytes(), &asked.who, server)
     }
 
     /// The URIs or templates of a list that cross the chokepoint.
-    async fn listed_names(&self, asked: &Asked, (server, kind): (&ServerId, ListKind), listed: Listed) -> Vec<String> {
+    async fn listed_names(
+        &self,
+        asked: &RequestContext,
+        (server, kind): (&ServerId, ListKind),
+        listed: Listed,
+    ) -> Vec<String> {
         let member = if kind == ListKind::Templates {
             "uriTemplate"
         } else {

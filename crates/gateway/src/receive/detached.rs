@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 /// A future that is driven by whoever polls it, and by a task of its own once that one lets go of
 /// it: even before its first poll. The common case costs no task.
-pub(crate) struct Unstoppable<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
+pub(crate) struct Detached<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
 
-impl<F: Future<Output: Send> + Send + 'static> Unstoppable<F> {
+impl<F: Future<Output: Send> + Send + 'static> Detached<F> {
     /// `work` makes the future where it will stay: moving one costs as many bytes as it could ever need, which is far
     /// more than it has at its beginning.
     #[inline]
@@ -17,7 +17,7 @@ impl<F: Future<Output: Send> + Send + 'static> Unstoppable<F> {
     }
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Future for Unstoppable<F> {
+impl<F: Future<Output: Send> + Send + 'static> Future for Detached<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -30,7 +30,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Unstoppable<F> {
     }
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Drop for Unstoppable<F> {
+impl<F: Future<Output: Send> + Send + 'static> Drop for Detached<F> {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and nothing goes on.
         if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
@@ -52,7 +52,7 @@ mod tests {
         for polls in [0, 1] {
             let (gate, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (waiting, tell) = (gate.clone(), done.clone());
-            let mut work = Unstoppable::new(|| async move {
+            let mut work = Detached::new(|| async move {
                 waiting.notified().await;
                 tell.notify_one();
             });
@@ -71,6 +71,6 @@ mod tests {
 
     #[tokio::test]
     async fn finished_work_is_not_done_again() {
-        assert_eq!(Unstoppable::new(|| async { 7 }).await, 7);
+        assert_eq!(Detached::new(|| async { 7 }).await, 7);
     }
 }

@@ -6,7 +6,7 @@ use vocabulary::{ReasonCode, ReceiptId};
 
 /// What a refusal tells of its decision.
 #[derive(Clone, Debug)]
-pub(crate) struct DecisionNote {
+pub(crate) struct ErrorData {
     pub(crate) verdict: Verdict,
     pub(crate) code: ReasonCode,
     pub(crate) retry_after_ms: Option<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct DecisionNote {
     pub(crate) beside: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl DecisionNote {
+impl ErrorData {
     pub(crate) fn denied(code: ReasonCode) -> Self {
         Self {
             verdict: Verdict::Deny,

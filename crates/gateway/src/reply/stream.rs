@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::reply::pieces::Pieces;
 use crate::session::Session;
-use crate::session::replay::Track;
+use crate::session::replay::ReplayBuffer;
 
 /// What hyper sends: a whole answer, or events as they come.
 pub enum ReplyBody {
@@ -117,9 +117,9 @@ impl Body for ReplyBody {
 }
 
 /// Something that may go to a client before the answer: it crossed the chokepoint, or is ours.
-pub(crate) struct Passing(Bytes);
+pub(crate) struct ClientMessage(Bytes);
 
-impl Passing {
+impl ClientMessage {
     /// A server's notification.
     pub(crate) fn notification(method: &str, params: &ScreenedResult) -> Self {
         Self(compose::notification(method, Some(params.bytes())))
@@ -155,7 +155,7 @@ pub(crate) enum Streams {
 }
 
 /// See the module.
-pub(crate) struct Outlet {
+pub(crate) struct ResponseStream {
     streams: Streams,
     /// None once the answer goes without a stream.
     lane: OnceLock<Option<Lane>>,
@@ -177,10 +177,10 @@ pub(crate) enum Lane {
     /// Straight to the client; what it does not hear is lost.
     Plain(mpsc::Sender<Bytes>),
     /// To a track that the client can take up again.
-    Track(Arc<Track>),
+    ReplayBuffer(Arc<ReplayBuffer>),
 }
 
-impl Outlet {
+impl ResponseStream {
     pub(crate) fn new(streams: Streams) -> Arc<Self> {
         Arc::new(Self {
             streams,
@@ -192,10 +192,10 @@ impl Outlet {
     }
 
     /// An outlet to a stream that stands already.
-    pub(crate) fn on_track(track: Arc<Track>) -> Arc<Self> {
+    pub(crate) fn on_replay(replay: Arc<ReplayBuffer>) -> Arc<Self> {
         Arc::new(Self {
             streams: Streams::Taken,
-            lane: OnceLock::from(Some(Lane::Track(track))),
+            lane: OnceLock::from(Some(Lane::ReplayBuffer(replay))),
             body: Mutex::default(),
             gone: Arc::new(Notify::new()),
             said: AtomicU64::new(0),
@@ -234,7 +234,7 @@ impl Outlet {
         }
         let (sender, receiver) = mpsc::channel(BACKLOG);
         let lane = match session {
-            Some(session) => Lane::Track(session.lay_track(sender).await),
+            Some(session) => Lane::ReplayBuffer(session.open_replay(sender).await),
             None => Lane::Plain(sender),
         };
         // Under the lock: who sees that there is a stream finds it.
@@ -249,10 +249,10 @@ impl Outlet {
     }
 
     /// Says something, beginning the stream if need be. Waits for a slow client.
-    pub(crate) async fn say(&self, session: Option<&Arc<Session>>, passing: &Passing) {
+    pub(crate) async fn say(&self, session: Option<&Arc<Session>>, message: &ClientMessage) {
         if let Some(lane) = self.open(session).await {
-            self.said.fetch_add(passing.message().len() as u64, Ordering::Relaxed);
-            lane.send(passing.message()).await;
+            self.said.fetch_add(message.message().len() as u64, Ordering::Relaxed);
+            lane.send(message.message()).await;
         }
     }
 
@@ -278,7 +278,7 @@ impl Outlet {
             match lane {
                 // An empty event: a call that waits for its client's answers may keep the sender for long.
                 Lane::Plain(sender) => drop(sender.send(Bytes::new()).await),
-                Lane::Track(track) => track.end().await,
+                Lane::ReplayBuffer(replay) => replay.end().await,
             }
         }
     }
@@ -290,7 +290,7 @@ impl Lane {
             Self::Plain(sender) => {
                 let _ = sender.send(sse::event(None, message)).await;
             }
-            Self::Track(track) => track.say(message).await,
+            Self::ReplayBuffer(replay) => replay.say(message).await,
         }
     }
 }
@@ -307,16 +307,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_another_task_begins_reaches_the_connection_at_once() {
-        let outlet = Outlet::new(Streams::Taken);
+        let stream = ResponseStream::new(Streams::Taken);
         let waiting = tokio::spawn({
-            let outlet = outlet.clone();
-            async move { std::future::poll_fn(|context| outlet.poll_body(context)).await }
+            let stream = stream.clone();
+            async move { std::future::poll_fn(|context| stream.poll_body(context)).await }
         });
         tokio::task::yield_now().await;
-        outlet.say(None, &Passing::own("notifications/progress", None)).await;
+        stream
+            .say(None, &ClientMessage::own("notifications/progress", None))
+            .await;
         let mut body = ReplyBody::Events(Box::new(waiting.await.unwrap()));
-        assert!(outlet.is_stream());
-        outlet.finish(b"{}").await;
+        assert!(stream.is_stream());
+        stream.finish(b"{}").await;
         assert!(next(&mut body).await.is_some_and(|event| event.ends_with(b"\n\n")));
         assert_eq!(next(&mut body).await, Some(sse::event(None, b"{}")));
         assert_eq!(next(&mut body).await, None);
@@ -324,9 +326,9 @@ mod tests {
 
     #[tokio::test]
     async fn no_stream_begins_once_the_answer_goes_without_one() {
-        let outlet = Outlet::new(Streams::Taken);
-        assert!(!outlet.is_stream());
-        assert!(outlet.open(None).await.is_none());
-        assert!(!outlet.is_stream());
+        let stream = ResponseStream::new(Streams::Taken);
+        assert!(!stream.is_stream());
+        assert!(stream.open(None).await.is_none());
+        assert!(!stream.is_stream());
     }
 }

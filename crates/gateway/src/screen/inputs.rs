@@ -11,20 +11,20 @@ use screening::result::{Raw, ScreenedResult, Withheld};
 use vocabulary::ServerId;
 use vocabulary::json::scanned::Named;
 
-use crate::call::forward::Journey;
-use crate::context::Asked;
+use crate::call::forward::Forwarded;
+use crate::context::RequestContext;
 use crate::outcome::Case;
 use crate::receive::Gateway;
 use crate::screen::beside_a_call;
 
 /// A result that crossed the chokepoint, without the state that its server keeps with the client.
-pub(crate) struct Crossed {
+pub(crate) struct ScreenedWithState {
     pub(crate) result: ScreenedResult,
     /// As the literal that came. It is sealed before it leaves, or goes back to its server; a client never sees it.
     state: Option<Bytes>,
 }
 
-impl Crossed {
+impl ScreenedWithState {
     pub(crate) fn new(result: ScreenedResult, state: Option<Bytes>) -> Self {
         Self { result, state }
     }
@@ -41,11 +41,16 @@ impl Crossed {
 
 impl Gateway {
     /// The schema of a form is never edited: a person is to see what a model reads, and any client can use it.
-    pub(crate) async fn screen_form(&self, server: &ServerId, params: &Bytes, asked: &Asked) -> Result<(), Withheld> {
+    pub(crate) async fn screen_form(
+        &self,
+        server: &ServerId,
+        params: &Bytes,
+        asked: &RequestContext,
+    ) -> Result<(), Withheld> {
         let Some(span) = mcp::server::member_span(params, "requestedSchema") else {
             return Ok(());
         };
-        let rules = self.town().screening.clone();
+        let rules = self.snapshot().screening.clone();
         let origin = beside_a_call(server, None, Message::Definitions);
         let screening = screen_schema(params.slice(span), &origin, &rules);
         self.recorded(screening, &origin, asked).await.map(drop)
@@ -54,15 +59,18 @@ impl Gateway {
 
 impl Case<'_> {
     /// Every form in a result.
-    pub(crate) async fn screen_forms(&self, journey: &Journey, raw: &Raw) -> Result<(), Withheld> {
-        if journey.era != Era::Modern || !may_name(raw, "inputRequests") {
+    pub(crate) async fn screen_forms(&self, forwarded: &Forwarded, raw: &Raw) -> Result<(), Withheld> {
+        if forwarded.era != Era::Modern || !may_name(raw, "inputRequests") {
             return Ok(());
         }
         // What cannot be read is not passed on; that is found out where it is adapted.
         let wanted = InputRequired::read(raw.bytes()).map_or_else(|_| Vec::new(), |wanted| wanted.requests);
         for input in wanted.iter().filter(|input| input.method == InputMethod::Elicit) {
             let Some(params) = &input.params else { continue };
-            let screened = self.gateway.screen_form(journey.server.id(), params, self.asked).await;
+            let screened = self
+                .gateway
+                .screen_form(forwarded.server.id(), params, self.asked)
+                .await;
             screened.map_err(|withheld| Withheld {
                 message: "tool output blocked by sanitisation policy: a form that nobody should fill in".to_owned(),
                 ..withheld
@@ -72,9 +80,9 @@ impl Case<'_> {
     }
 
     /// Leaves an empty state in a result that will get a sealed one.
-    pub(crate) fn set_state_aside(&self, journey: &Journey, raw: Raw) -> (Raw, Option<Bytes>) {
-        let within = raw.size() <= self.gateway.town().screening.guards.max_bytes;
-        if journey.era != Era::Modern || !may_name(&raw, "requestState") || !within {
+    pub(crate) fn set_state_aside(&self, forwarded: &Forwarded, raw: Raw) -> (Raw, Option<Bytes>) {
+        let within = raw.size() <= self.gateway.snapshot().screening.guards.max_bytes;
+        if forwarded.era != Era::Modern || !may_name(&raw, "requestState") || !within {
             return (raw, None);
         }
         match emptied(raw.bytes()) {

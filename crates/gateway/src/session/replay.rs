@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc};
 use crate::reply::stream::BACKLOG;
 
 /// One stream of a session.
-pub(crate) struct Track {
+pub(crate) struct ReplayBuffer {
     number: u64,
     state: Mutex<State>,
 }
@@ -50,7 +50,7 @@ const LONGEST_STALL: Duration = Duration::from_secs(5);
 /// How long a client is asked to wait before it takes a stream up.
 const RETRY_MS: u64 = 1000;
 
-impl Track {
+impl ReplayBuffer {
     pub(crate) fn new(number: u64) -> Self {
         Self {
             number,
@@ -103,7 +103,7 @@ impl Track {
     /// Takes the track up behind event `after`: what was kept since, then what comes. Whoever
     /// listened before hears nothing more. What was judged before the rules in force came, at `rules_since`, is not
     /// said again: they might not let it pass.
-    pub(crate) async fn take_up(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Bytes> {
+    pub(crate) async fn resume_after(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Bytes> {
         let mut state = self.state.lock().await;
         if let Some(since) = rules_since {
             state.forget_until(since);
@@ -148,8 +148,8 @@ impl State {
 
 /// Reads an event id of ours: the track and the event.
 pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
-    let (track, event) = id.split_once('.')?;
-    Some((track.parse().ok()?, event.parse().ok()?))
+    let (replay, event) = id.split_once('.')?;
+    Some((replay.parse().ok()?, event.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -163,38 +163,38 @@ mod tests {
 
     #[tokio::test]
     async fn a_broken_stream_is_taken_up_behind_the_last_event() {
-        let track = Track::new(3);
+        let replay = ReplayBuffer::new(3);
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
-        track.begin(sender, Opening::Announced).await;
-        track.say(b"1").await;
+        replay.begin(sender, Opening::Announced).await;
+        replay.say(b"1").await;
         assert!(heard(&mut receiver).await.starts_with("id: 3.0\nretry:"));
         assert!(heard(&mut receiver).await.contains("id: 3.1\ndata: 1\n"));
         drop(receiver);
-        track.say(b"2").await;
-        track.say(b"3").await;
-        track.end().await;
-        let mut again = track.take_up(2, None).await;
+        replay.say(b"2").await;
+        replay.say(b"3").await;
+        replay.end().await;
+        let mut again = replay.resume_after(2, None).await;
         assert!(heard(&mut again).await.contains("id: 3.3\ndata: 3\n"));
         assert!(again.recv().await.is_none(), "the track has ended");
     }
 
     #[tokio::test]
     async fn what_older_rules_let_pass_is_not_said_again() {
-        let track = Track::new(3);
-        track.say(b"1").await;
-        let mut again = track.take_up(0, Some(Instant::now())).await;
+        let replay = ReplayBuffer::new(3);
+        replay.say(b"1").await;
+        let mut again = replay.resume_after(0, Some(Instant::now())).await;
         assert!(again.try_recv().is_err());
-        track.say(b"2").await;
+        replay.say(b"2").await;
         assert!(heard(&mut again).await.contains("id: 3.2\ndata: 2\n"), "it is heard on");
     }
 
     #[tokio::test]
     async fn what_is_kept_is_bounded() {
-        let track = Track::new(0);
+        let replay = ReplayBuffer::new(0);
         for _ in 0..MOST_EVENTS * 2 {
-            track.say(&[b'x'; 8192]).await;
+            replay.say(&[b'x'; 8192]).await;
         }
-        let state = track.state.lock().await;
+        let state = replay.state.lock().await;
         assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);
         assert_eq!(
             state.bytes,

@@ -6,9 +6,9 @@ use vocabulary::ServerId;
 
 /// What changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Ring {
+pub(crate) enum Change {
     /// Inventory, policies or settings: lists of tools may differ.
-    TownMoved,
+    SnapshotReplaced,
     /// A list of a server that is not kept here.
     Changed(ServerId, ListKind),
     /// A credential was taken back: whoever listens has to show theirs again.
@@ -18,14 +18,14 @@ pub(crate) enum Ring {
 }
 
 /// See the module. Whoever is slow to listen hears that something was missed.
-pub(crate) struct Bell {
-    rings: broadcast::Sender<Ring>,
+pub(crate) struct ChangeFeed {
+    rings: broadcast::Sender<Change>,
     stopping: watch::Sender<bool>,
 }
 
 const MOST_UNHEARD: usize = 256;
 
-impl Default for Bell {
+impl Default for ChangeFeed {
     fn default() -> Self {
         Self {
             rings: broadcast::Sender::new(MOST_UNHEARD),
@@ -34,22 +34,22 @@ impl Default for Bell {
     }
 }
 
-impl Bell {
-    pub(crate) fn town_moved(&self) {
-        let _ = self.rings.send(Ring::TownMoved);
+impl ChangeFeed {
+    pub(crate) fn snapshot_replaced(&self) {
+        let _ = self.rings.send(Change::SnapshotReplaced);
     }
 
     pub(crate) fn changed(&self, server: &ServerId, kind: ListKind) {
-        let _ = self.rings.send(Ring::Changed(server.clone(), kind));
+        let _ = self.rings.send(Change::Changed(server.clone(), kind));
     }
 
     pub(crate) fn recheck(&self) {
-        let _ = self.rings.send(Ring::Recheck);
+        let _ = self.rings.send(Change::Recheck);
     }
 
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
-        let _ = self.rings.send(Ring::Stop);
+        let _ = self.rings.send(Change::Stop);
     }
 
     /// Completes when the gateway stops, or has stopped before.
@@ -57,7 +57,7 @@ impl Bell {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Ring> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Change> {
         self.rings.subscribe()
     }
 }

@@ -25,11 +25,11 @@ pub fn cache_key() -> String {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<HashMap<Digest, Shelved>>);
+pub(crate) struct Cache(Mutex<HashMap<Digest, StoredText>>);
 
 /// A text, and whose call brought it from where.
 #[derive(Clone)]
-pub(crate) struct Shelved {
+pub(crate) struct StoredText {
     pub(crate) whole: Arc<str>,
     /// Where its pages lie.
     pub(crate) index: Arc<Index>,
@@ -67,7 +67,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) judged: Judged,
 }
 
-impl Shelved {
+impl StoredText {
     /// Whether it was judged by these rules, and counted as this.
     pub(crate) fn is_judged_by(&self, rules: &Arc<Rules>, standing: OutputTrust) -> bool {
         std::ptr::eq(self.judged.rules.as_ptr(), Arc::as_ptr(rules)) && self.judged.standing == standing
@@ -84,12 +84,12 @@ impl Cache {
         let now = Instant::now();
         let owner = Owner::of(terms.who);
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shelves.retain(|_, shelved| shelved.expires > now);
-        make_room(&mut shelves, MOST_PER_PRINCIPAL - whole.len(), |shelved| {
-            shelved.owner == owner
+        shelves.retain(|_, stored| stored.expires > now);
+        make_room(&mut shelves, MOST_PER_PRINCIPAL - whole.len(), |stored| {
+            stored.owner == owner
         });
         make_room(&mut shelves, MOST - whole.len(), |_| true);
-        let shelved = Shelved {
+        let stored = StoredText {
             whole: whole.into(),
             index: Arc::new(index),
             tool: tool.clone(),
@@ -100,33 +100,33 @@ impl Cache {
             judged: terms.judged.clone(),
         };
         // The key itself is not kept: who reads our memory cannot read with it.
-        shelves.insert(Digest::of(key.as_bytes()), shelved);
+        shelves.insert(Digest::of(key.as_bytes()), stored);
     }
 
     /// A text was judged again, as a whole: from now on it is what is left of it.
     pub(crate) fn replace(&self, key: &str, (whole, index): (Arc<str>, Arc<Index>), judged: Judged) {
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shelved) = shelves.get_mut(&Digest::of(key.as_bytes())) {
-            shelved.whole = whole;
-            shelved.index = index;
-            shelved.judged = judged;
+        if let Some(stored) = shelves.get_mut(&Digest::of(key.as_bytes())) {
+            stored.whole = whole;
+            stored.index = index;
+            stored.judged = judged;
         }
     }
 
     /// The text of a key, for the principal it is kept for. Foreign, expired and unknown keys are alike.
-    pub(crate) fn find(&self, key: &str, who: &Principal) -> Option<Shelved> {
+    pub(crate) fn find(&self, key: &str, who: &Principal) -> Option<StoredText> {
         let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shelved = shelves.get(&Digest::of(key.as_bytes()))?;
-        (shelved.expires > Instant::now() && shelved.owner == Owner::of(who)).then(|| shelved.clone())
+        let stored = shelves.get(&Digest::of(key.as_bytes()))?;
+        (stored.expires > Instant::now() && stored.owner == Owner::of(who)).then(|| stored.clone())
     }
 }
 
 /// Lets the oldest of some texts go until they take no more than `most`.
-fn make_room(shelves: &mut HashMap<Digest, Shelved>, most: usize, of_these: impl Fn(&Shelved) -> bool) {
+fn make_room(shelves: &mut HashMap<Digest, StoredText>, most: usize, of_these: impl Fn(&StoredText) -> bool) {
     let mut ages: Vec<(Instant, Digest, usize)> = shelves
         .iter()
-        .filter(|(_, shelved)| of_these(shelved))
-        .map(|(key, shelved)| (shelved.since, *key, shelved.whole.len()))
+        .filter(|(_, stored)| of_these(stored))
+        .map(|(key, stored)| (stored.since, *key, stored.whole.len()))
         .collect();
     let mut taken: usize = ages.iter().map(|(_, _, size)| size).sum();
     ages.sort_unstable_by_key(|(since, _, _)| *since);

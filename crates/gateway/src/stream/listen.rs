@@ -18,15 +18,15 @@ use upstream::{Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topic
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReceiptId, ServerId};
 
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::era::initialize::Offers;
 use crate::events::observer::{Consequence, MOST_TROUBLES};
 use crate::receive::Gateway;
 use crate::reply::Prepared;
-use crate::reply::stream::{BACKLOG, EventBody, Passing};
+use crate::reply::stream::{BACKLOG, ClientMessage, EventBody};
 use crate::screen::beside_a_call;
-use crate::snapshot::Town;
-use crate::state::changes::Ring;
+use crate::snapshot::Snapshot;
+use crate::state::changes::Change;
 use crate::stream::standing::{Heard, SUBSCRIBING, heard, notification_of};
 
 const LONGEST_SUBSCRIPTION: Duration = Duration::from_secs(15 * 60);
@@ -35,7 +35,7 @@ const MOST_URIS: usize = 256;
 
 impl Gateway {
     /// `subscriptions/listen`: an acknowledgement, then what changes.
-    pub(crate) async fn listen(&self, asked: &Asked, request: &Request) -> Ended {
+    pub(crate) async fn listen(&self, asked: &RequestContext, request: &Request) -> Ended {
         let Some(wanted) = request
             .params()
             .raw("notifications")
@@ -47,7 +47,7 @@ impl Gateway {
                 "`params.notifications` must say what to listen for",
             );
         };
-        if !asked.outlet.takes_streams() {
+        if !asked.stream.takes_streams() {
             let message = "Accept must admit text/event-stream";
             return asked.refused_by_status(StatusCode::NOT_ACCEPTABLE, request, message);
         }
@@ -62,7 +62,7 @@ impl Gateway {
             topics,
             sender,
         };
-        let bell = self.bell.listen();
+        let changes = self.changes.listen();
         let (told, updates) = mpsc::channel(BACKLOG);
         let mut readiness = Vec::new();
         for (server, uris) in by_server {
@@ -80,15 +80,15 @@ impl Gateway {
             let _ = tokio::time::timeout(SUBSCRIBING, is_ready).await;
         }
         subscription.acknowledge().await;
-        tokio::spawn(subscription.run(gateway, bell, updates));
+        tokio::spawn(subscription.run(gateway, changes, updates));
         let body = EventBody::new(receiver, Arc::new(Notify::new()));
         self.answered_with(asked, Prepared::events(body))
     }
 
     /// The part of what a client wants to hear that it may, and the servers to ask for it.
-    async fn honoured(&self, asked: &Asked, wanted: &[u8]) -> (Topics, Vec<(Arc<Server>, Vec<String>)>) {
-        let town = self.town();
-        let offers = Offers::of(&town, &asked.who, &asked.route);
+    async fn honoured(&self, asked: &RequestContext, wanted: &[u8]) -> (Topics, Vec<(Arc<Server>, Vec<String>)>) {
+        let snapshot = self.snapshot();
+        let offers = Offers::of(&snapshot, &asked.who, &asked.route);
         let flag = |name: &str| {
             let span = mcp::server::member_span(wanted, name);
             span.and_then(|span| wanted.get(span)) == Some(b"true")
@@ -104,25 +104,31 @@ impl Gateway {
             let uris = listed_uris(wanted);
             let owners = match asked.route.server() {
                 Some(server) => vec![vec![server.clone()]; uris.len()],
-                None => self.owners_of(asked, &town, &uris).await,
+                None => self.owners_of(asked, &snapshot, &uris).await,
             };
             for (uri, owners) in uris.into_iter().zip(owners) {
                 let [owner] = owners.as_slice() else { continue };
-                if self.allow_subscription(asked, &town, owner, &uri).await {
+                if self.allow_subscription(asked, &snapshot, owner, &uri).await {
                     by_server.entry(owner.clone()).or_default().push(uri.clone());
                     topics.uris.push(uri);
                 }
             }
         }
         let servers = by_server.into_iter();
-        let servers = servers.filter_map(|(id, uris)| Some((town.server(&id)?.clone(), uris)));
+        let servers = servers.filter_map(|(id, uris)| Some((snapshot.server(&id)?.clone(), uris)));
         (topics, servers.collect())
     }
 
     /// Decides one subscription like any other request, and puts it on record.
-    async fn allow_subscription(&self, asked: &Asked, town: &Town, server: &ServerId, uri: &str) -> bool {
+    async fn allow_subscription(
+        &self,
+        asked: &RequestContext,
+        snapshot: &Snapshot,
+        server: &ServerId,
+        uri: &str,
+    ) -> bool {
         const ACTION: &str = "resources/subscribe";
-        let caller = town.policy.caller(&asked.who);
+        let caller = snapshot.policy.caller(&asked.who);
         let target = Target::Resource {
             server: server.clone(),
             uri: uri.into(),
@@ -139,8 +145,8 @@ impl Gateway {
             tool_name: Some(recordable(uri)),
             ..asked.facts()
         };
-        let (verdict, grounds) = match town.policy.resolve_target(&caller, ACTION, &target) {
-            Ok(known) => match town.policy.decide_target(&caller, known, &call) {
+        let (verdict, grounds) = match snapshot.policy.resolve_target(&caller, ACTION, &target) {
+            Ok(known) => match snapshot.policy.decide_target(&caller, known, &call) {
                 Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
                 Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
                 Decision::Deny(grounds) => (Verdict::Deny, grounds),
@@ -233,7 +239,7 @@ impl Observer for UpdateEar {
 
 /// A modern client's subscription.
 struct Subscription {
-    asked: Asked,
+    asked: RequestContext,
     id: Vec<u8>,
     topics: Topics,
     sender: mpsc::Sender<Bytes>,
@@ -254,18 +260,18 @@ impl Subscription {
         let members = [("notifications", filter.as_slice()), ("_meta", &meta)];
         compose::object(members.into_iter(), &mut params);
         let method = "notifications/subscriptions/acknowledged";
-        self.say(&Passing::own(method, Some(&params))).await;
+        self.say(&ClientMessage::own(method, Some(&params))).await;
     }
 
-    async fn say(&self, passing: &Passing) {
-        let event = sse::event(None, passing.message());
+    async fn say(&self, message: &ClientMessage) {
+        let event = sse::event(None, message.message());
         let _ = tokio::time::timeout(SUBSCRIBING, self.sender.send(event)).await;
     }
 
     async fn run(
         self,
         gateway: Arc<Gateway>,
-        mut bell: broadcast::Receiver<Ring>,
+        mut changes: broadcast::Receiver<Change>,
         mut updates: mpsc::Receiver<Update>,
     ) {
         let mut seen = gateway.tools_seen(&self.asked.who, self.asked.route.server());
@@ -280,11 +286,11 @@ impl Subscription {
                     let server = update.0.clone();
                     troubles += usize::from(self.update(&gateway, update).await == Told::Troublesome);
                     if troubles > MOST_TROUBLES {
-                        gateway.record_clamour(&self.asked, &server, Consequence::Ended).await;
+                        gateway.record_exhausted_budget(&self.asked, &server, Consequence::Ended).await;
                         return self.end().await;
                     }
                 }
-                ring = bell.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
+                ring = changes.recv() => match heard(&gateway, &self.asked, ring, &mut seen) {
                     Heard::Change(kind) if self.wants(kind) => self.change(kind).await,
                     Heard::Change(_) | Heard::Nothing => {}
                     Heard::Stop | Heard::Recheck => return self.end().await,
@@ -306,7 +312,8 @@ impl Subscription {
         let meta = self.meta();
         let mut params = Vec::new();
         compose::object([("_meta", meta.as_slice())].into_iter(), &mut params);
-        self.say(&Passing::own(notification_of(kind), Some(&params))).await;
+        self.say(&ClientMessage::own(notification_of(kind), Some(&params)))
+            .await;
     }
 
     async fn update(&self, gateway: &Gateway, (server, raw): Update) -> Told {
@@ -318,8 +325,8 @@ impl Subscription {
         let wanted = uri.is_some_and(|uri| self.topics.uris.contains(&uri));
         if let Some(mut splice) = Splice::new(params.bytes()).ok().filter(|_| wanted) {
             splice.meta_replace_or_insert(SUBSCRIPTION_ID, self.id.as_slice());
-            let passing = Passing::adapted("notifications/resources/updated", &params, &splice.finish());
-            self.say(&passing).await;
+            let message = ClientMessage::adapted("notifications/resources/updated", &params, &splice.finish());
+            self.say(&message).await;
         }
         if params.acts().is_empty() {
             Told::Plainly

@@ -12,16 +12,16 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 use upstream::{Failure, Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
 use vocabulary::{Digest, ServerId};
 
-use crate::context::{Asked, Ended};
+use crate::context::{Ended, RequestContext};
 use crate::edge::route::Route;
 use crate::era::initialize::{Offers, usable};
-use crate::events::observer::{Asking, Consequence, Escort, changed_list};
-use crate::receive::{Gateway, Letter};
+use crate::events::observer::{CallObserver, Consequence, EventBudget, changed_list};
+use crate::receive::{AuthenticatedHead, Gateway};
 use crate::reply::Prepared;
-use crate::reply::stream::{BACKLOG, EventBody, Outlet, Passing};
+use crate::reply::stream::{BACKLOG, ClientMessage, EventBody, ResponseStream};
 use crate::session::Session;
 use crate::session::replay::parse_event_id;
-use crate::state::changes::Ring;
+use crate::state::changes::Change;
 
 /// How long a client waits for a server to take a subscription.
 pub(crate) const SUBSCRIBING: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 
 impl Gateway {
     /// `GET` in a session: takes up a stream that broke, or opens the standing one.
-    pub(crate) async fn open_stream(&self, letter: Letter) -> Ended {
+    pub(crate) async fn open_stream(&self, letter: AuthenticatedHead) -> Ended {
         let session = match self.session_of(&letter.who, &letter.head) {
             Ok(session) => session,
             Err((StatusCode::BAD_REQUEST, _)) => {
@@ -39,14 +39,14 @@ impl Gateway {
             }
             Err((status, message)) => return letter.unreadable(status, message),
         };
-        if !letter.outlet.takes_streams() {
+        if !letter.stream.takes_streams() {
             return letter.unreadable(StatusCode::NOT_ACCEPTABLE, "Accept must admit text/event-stream");
         }
         let last = letter.head.headers.get(LAST_EVENT_ID);
         let last = last.map(|id| id.to_str().ok().and_then(parse_event_id));
         let receiver = match last {
-            Some(last) => match last.and_then(|(track, event)| Some((session.track(track)?, event))) {
-                Some((track, event)) => track.take_up(event, self.town().rules_since).await,
+            Some(last) => match last.and_then(|(replay, event)| Some((session.replay(replay)?, event))) {
+                Some((replay, event)) => replay.resume_after(event, self.snapshot().rules_since).await,
                 None => return letter.unreadable(StatusCode::NOT_FOUND, "there is no such stream to take up"),
             },
             None => self.stand_by(&letter, &session).await,
@@ -56,20 +56,20 @@ impl Gateway {
         self.answered_with(&asked, Prepared::events(body))
     }
 
-    async fn stand_by(&self, letter: &Letter, session: &Arc<Session>) -> mpsc::Receiver<Bytes> {
+    async fn stand_by(&self, letter: &AuthenticatedHead, session: &Arc<Session>) -> mpsc::Receiver<Bytes> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        let Some(track) = session.stand_by(sender).await else {
+        let Some(replay) = session.stand_by(sender).await else {
             return receiver;
         };
-        let standing = Asked {
-            outlet: Outlet::on_track(track),
+        let standing = RequestContext {
+            stream: ResponseStream::on_replay(replay),
             ..letter.clone().into_asked(session.clone())
         };
         if session.attend_once() {
             if let Some(gateway) = self.shared() {
                 tokio::spawn(attend(gateway, standing.clone()));
             }
-            if let Some(server) = letter.route.server().and_then(|id| self.town().server(id).cloned()) {
+            if let Some(server) = letter.route.server().and_then(|id| self.snapshot().server(id).cloned()) {
                 self.listen_for(&standing, &server).await;
             }
         }
@@ -77,12 +77,12 @@ impl Gateway {
     }
 
     /// Listens to a server for a session, anew if what it listens for changed.
-    pub(crate) async fn listen_for(&self, standing: &Asked, server: &Arc<Server>) {
+    pub(crate) async fn listen_for(&self, standing: &RequestContext, server: &Arc<Server>) {
         let (Some(gateway), Some(session)) = (self.shared(), standing.session().cloned()) else {
             return;
         };
         // A server that the principal may not use is not even contacted.
-        if !usable(&self.town(), &standing.who, server.id()) {
+        if !usable(&self.snapshot(), &standing.who, server.id()) {
             session.stop_listening(server.id());
             return;
         }
@@ -102,21 +102,21 @@ impl Gateway {
     }
 
     /// A resource changed: told to the client if it subscribed.
-    pub(crate) async fn resource_updated(&self, asked: &Asked, server: &ServerId, params: &ScreenedResult) {
+    pub(crate) async fn resource_updated(&self, asked: &RequestContext, server: &ServerId, params: &ScreenedResult) {
         let uri = mcp::server::text_member(params.bytes(), "uri");
         let subscribed = |session: &Arc<Session>| uri.as_deref().is_some_and(|uri| session.is_subscribed(server, uri));
         let Some(session) = asked.session().filter(|session| subscribed(session)) else {
             return;
         };
-        if let Some(track) = session.standing() {
-            let passing = Passing::notification("notifications/resources/updated", params);
-            track.say(passing.message()).await;
+        if let Some(replay) = session.standing() {
+            let message = ClientMessage::notification("notifications/resources/updated", params);
+            replay.say(message.message()).await;
         }
     }
 
     /// A server says that one of its lists changed.
     pub(crate) fn list_changed(&self, server: &ServerId, kind: ListKind) {
-        self.bell.changed(server, kind);
+        self.changes.changed(server, kind);
     }
 
     /// Listens to a server for changes of its lists, until it ends the stream. For the inventory.
@@ -141,26 +141,26 @@ impl Gateway {
 
     /// The servers whose tools changed, by their own word, from now on.
     pub fn stale_servers(&self) -> StaleServers {
-        StaleServers(self.bell.listen())
+        StaleServers(self.changes.listen())
     }
 }
 
 /// Tells a session's client what changes in the town, for as long as the session lives.
-async fn attend(gateway: Arc<Gateway>, standing: Asked) {
+async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
     let Some(session) = standing.session().cloned() else {
         return;
     };
-    let mut bell = gateway.bell.listen();
+    let mut changes = gateway.changes.listen();
     let mut seen = gateway.tools_seen(&standing.who, standing.route.server());
     loop {
         let ring = tokio::select! {
-            ring = bell.recv() => ring,
+            ring = changes.recv() => ring,
             () = session.ended() => return,
             () = tokio::time::sleep(Duration::from_secs(60)) => {
                 if !gateway.sessions.is_open(&session) {
                     session.end();
                     let key = upstream::SessionKey::Client(session.digest);
-                    gateway.town().servers().for_each(|server| server.forget(&key));
+                    gateway.snapshot().servers().for_each(|server| server.forget(&key));
                     return;
                 }
                 continue;
@@ -168,15 +168,15 @@ async fn attend(gateway: Arc<Gateway>, standing: Asked) {
         };
         match heard(&gateway, &standing, ring, &mut seen) {
             Heard::Nothing => {}
-            Heard::Change(kind) => standing.say(&Passing::own(notification_of(kind), None)).await,
+            Heard::Change(kind) => standing.say(&ClientMessage::own(notification_of(kind), None)).await,
             Heard::Recheck => {
-                if let Some(track) = session.standing() {
-                    track.let_go().await;
+                if let Some(replay) = session.standing() {
+                    replay.let_go().await;
                 }
             }
             Heard::Stop => {
-                if let Some(track) = session.standing() {
-                    track.end().await;
+                if let Some(replay) = session.standing() {
+                    replay.end().await;
                 }
                 return;
             }
@@ -194,14 +194,14 @@ pub(crate) enum Heard {
 /// What a ring means to one principal on one route.
 pub(crate) fn heard(
     gateway: &Gateway,
-    asked: &Asked,
-    ring: Result<Ring, broadcast::error::RecvError>,
+    asked: &RequestContext,
+    ring: Result<Change, broadcast::error::RecvError>,
     seen: &mut Digest,
 ) -> Heard {
     match ring {
-        Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => Heard::Stop,
-        Ok(Ring::Recheck) => Heard::Recheck,
-        Ok(Ring::TownMoved) | Err(broadcast::error::RecvError::Lagged(_)) => {
+        Ok(Change::Stop) | Err(broadcast::error::RecvError::Closed) => Heard::Stop,
+        Ok(Change::Recheck) => Heard::Recheck,
+        Ok(Change::SnapshotReplaced) | Err(broadcast::error::RecvError::Lagged(_)) => {
             let now = gateway.tools_seen(&asked.who, asked.route.server());
             if std::mem::replace(seen, now) == now {
                 Heard::Nothing
@@ -209,10 +209,10 @@ pub(crate) fn heard(
                 Heard::Change(ListKind::Tools)
             }
         }
-        Ok(Ring::Changed(_, ListKind::Tools)) => Heard::Nothing,
-        Ok(Ring::Changed(server, kind)) => {
+        Ok(Change::Changed(_, ListKind::Tools)) => Heard::Nothing,
+        Ok(Change::Changed(server, kind)) => {
             let on_route = asked.route.server().is_none_or(|only| *only == server);
-            let offers = Offers::of(&gateway.town(), &asked.who, &Route::Server(server));
+            let offers = Offers::of(&gateway.snapshot(), &asked.who, &Route::Server(server));
             match kind {
                 ListKind::Prompts if on_route && offers.prompts => Heard::Change(kind),
                 ListKind::Resources | ListKind::Templates if on_route && offers.resources => Heard::Change(kind),
@@ -233,16 +233,21 @@ pub(crate) fn notification_of(kind: ListKind) -> &'static str {
 }
 
 /// Hears a server for a session, again when it breaks, while the session lives.
-async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Server>, ready: oneshot::Sender<()>) {
+async fn keep_listening(
+    gateway: Arc<Gateway>,
+    standing: RequestContext,
+    server: Arc<Server>,
+    ready: oneshot::Sender<()>,
+) {
     let Some(session) = standing.session().cloned() else {
         return;
     };
     let guest = standing.client.guest(&standing.who);
     let mut ready = Some(ready);
     // One for all the times that the stream breaks.
-    let asking = Asking::default();
+    let asking = EventBudget::default();
     while gateway.sessions.is_open(&session) {
-        let escort = Escort {
+        let observer = CallObserver {
             gateway: &gateway,
             asked: &standing,
             server: server.id(),
@@ -261,9 +266,9 @@ async fn keep_listening(gateway: Arc<Gateway>, standing: Asked, server: Arc<Serv
             ..Topics::default()
         };
         let listened = tokio::select! {
-            listened = upstream::listen(&server, &guest, &topics, &escort, tell) => listened,
+            listened = upstream::listen(&server, &guest, &topics, &observer, tell) => listened,
             () = session.ended() => return,
-            () = asking.worn_out() => return gateway.record_clamour(&standing, server.id(), Consequence::Ended).await,
+            () = asking.exhausted() => return gateway.record_exhausted_budget(&standing, server.id(), Consequence::Ended).await,
         };
         if matches!(listened, Err(Failure::Status(_) | Failure::Refused(_))) {
             // There is no such stream.
@@ -303,17 +308,17 @@ impl Observer for InventoryEar<'_> {
 }
 
 /// The servers whose tools changed, as they say so.
-pub struct StaleServers(broadcast::Receiver<Ring>);
+pub struct StaleServers(broadcast::Receiver<Change>);
 
 impl StaleServers {
     /// The next one; `None` when the gateway stops.
     pub async fn next(&mut self) -> Option<ServerId> {
         loop {
             match self.0.recv().await {
-                Ok(Ring::Changed(server, ListKind::Tools)) => return Some(server),
-                Ok(Ring::Changed(..) | Ring::TownMoved | Ring::Recheck)
+                Ok(Change::Changed(server, ListKind::Tools)) => return Some(server),
+                Ok(Change::Changed(..) | Change::SnapshotReplaced | Change::Recheck)
                 | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Ok(Ring::Stop) | Err(broadcast::error::RecvError::Closed) => return None,
+                Ok(Change::Stop) | Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
     }

@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use upstream::{Failure, Observer, OpenCall, PreparedCall, Reply, SeenConfinement, ServerEvent, Waiting};
 use vocabulary::{Digest, random_hex};
 
-use crate::call::forward::{Journey, arrived};
+use crate::call::forward::{Forwarded, arrived};
 use crate::call::rounds::{LONGEST_PAUSE, Landing, unusable};
-use crate::context::{Asked, Ended};
-use crate::events::observer::{Asking, Consequence, Escort};
+use crate::context::{Ended, RequestContext};
+use crate::events::observer::{CallObserver, Consequence, EventBudget};
 use crate::events::server_request::Allowed;
 use crate::outcome::Case;
 use crate::receive::Gateway;
@@ -31,7 +31,7 @@ pub(crate) struct Parked {
     news: mpsc::Receiver<Posed>,
     open: Vec<(String, Posed)>,
     current: Current,
-    asking: Asking,
+    asking: EventBudget,
     asked_so_far: usize,
     since: Instant,
     owner: Owner,
@@ -53,19 +53,19 @@ struct Posed {
 }
 
 /// The request that stands for the call now: where progress and logs go.
-type Current = Arc<Mutex<(Asked, Option<Vec<u8>>)>>;
+type Current = Arc<Mutex<(RequestContext, Option<Vec<u8>>)>>;
 
 /// A server that has one question often has two.
 const MORE_QUESTIONS: Duration = Duration::from_millis(50);
 
 /// The calls that wait.
 #[derive(Default)]
-pub(crate) struct Lot(Mutex<HashMap<Digest, Parked>>);
+pub(crate) struct ParkedCalls(Mutex<HashMap<Digest, Parked>>);
 
 const MOST_PARKED: usize = 1_000;
 const MOST_PER_PRINCIPAL: usize = 32;
 
-impl Lot {
+impl ParkedCalls {
     /// Takes a call out.
     pub(crate) fn take(&self, id: &Digest) -> Option<Parked> {
         lock(&self.0).remove(id)
@@ -87,31 +87,31 @@ impl Lot {
 
 impl Case<'_> {
     /// Sets a call under way that may have to wait for its client.
-    pub(crate) async fn park(&self, request: &Request, journey: Journey, mut flight: PreparedCall) -> Ended {
+    pub(crate) async fn park(&self, request: &Request, forwarded: Forwarded, mut flight: Flight) -> Ended {
         let Some(gateway) = self.gateway.shared() else {
-            return self.arrive(journey, Err(Failure::Cancelled)).await;
+            return self.arrive(forwarded, Err(Failure::Cancelled)).await;
         };
         let (tell, news) = mpsc::channel(16);
         let token = request.params().meta("progressToken").map(<[u8]>::to_vec);
         let current: Current = Arc::new(Mutex::new((self.asked.clone(), token)));
-        let asking = Asking::default();
+        let asking = EventBudget::default();
         let companion = Attendant {
             gateway,
             current: current.clone(),
-            server: journey.server.id().clone(),
+            server: forwarded.server.id().clone(),
             our_token: flight.id(),
             asking: asking.clone(),
-            tool: journey.facts.tool_name.clone(),
+            tool: forwarded.facts.tool_name.clone(),
             tell,
         };
         let work = tokio::spawn(async move {
             tokio::select! {
                 biased;
-                landed = flight.send(&companion) => landed,
-                () = companion.asking.worn_out() => {
+                landed = flight.fly(&companion) => landed,
+                () = companion.asking.exhausted() => {
                     let (asked, _) = lock(&companion.current).clone();
-                    companion.gateway.record_clamour(&asked, &companion.server, Consequence::Ended).await;
-                    Err(Failure::TooManyEvents)
+                    companion.gateway.record_exhausted_budget(&asked, &companion.server, Consequence::Ended).await;
+                    Err(Failure::Clamour)
                 }
             }
         });
@@ -124,21 +124,21 @@ impl Case<'_> {
             asked_so_far: 0,
             since: Instant::now(),
             owner: Owner::of(&self.asked.who),
-            walls: journey.walls.clone(),
+            walls: forwarded.walls.clone(),
             _seat: None,
         };
-        self.attend(journey, parked).await
+        self.attend(forwarded, parked).await
     }
 
     /// The client is back with answers: those that are open are answered, the rest is asked again.
     pub(crate) async fn resume(
         &self,
         request: &Request,
-        mut journey: Journey,
+        mut forwarded: Forwarded,
         mut parked: Parked,
         answers: Vec<(String, Bytes)>,
     ) -> Ended {
-        journey.walls = parked.walls.clone();
+        forwarded.walls = parked.walls.clone();
         let token = request.params().meta("progressToken").map(<[u8]>::to_vec);
         *lock(&parked.current) = (self.asked.clone(), token);
         for (key, raw) in answers {
@@ -158,14 +158,14 @@ impl Case<'_> {
             parked.asking.end();
         }
         if parked.open.is_empty() {
-            self.attend(journey, parked).await
+            self.attend(forwarded, parked).await
         } else {
-            self.ask_client(journey, parked)
+            self.ask_client(forwarded, parked)
         }
     }
 
     /// Waits for the answer, or for questions.
-    async fn attend(&self, journey: Journey, mut parked: Parked) -> Ended {
+    async fn attend(&self, forwarded: Forwarded, mut parked: Parked) -> Ended {
         loop {
             let more = async {
                 match parked.open.is_empty() {
@@ -177,24 +177,24 @@ impl Case<'_> {
                 biased;
                 landed = &mut parked.work => {
                     let landed = landed.unwrap_or(Err(Failure::Cancelled));
-                    return self.arrive(journey, landed).await;
+                    return self.arrive(forwarded, landed).await;
                 }
                 Some(posed) = parked.news.recv() => {
                     parked.asked_so_far += 1;
                     let key = format!("question-{}", parked.asked_so_far);
                     parked.open.push((key, posed));
                 }
-                () = more => return self.ask_client(journey, parked),
-                () = self.gateway.bell.stopped() => return self.arrive(journey, Err(Failure::Cancelled)).await,
-                () = self.unwanted(None) => return self.arrive(journey, Err(Failure::Cancelled)).await,
+                () = more => return self.ask_client(forwarded, parked),
+                () = self.gateway.changes.stopped() => return self.arrive(forwarded, Err(Failure::Cancelled)).await,
+                () = self.unwanted(None) => return self.arrive(forwarded, Err(Failure::Cancelled)).await,
             }
         }
     }
 
     /// The open questions, as the answer to this request.
-    fn ask_client(&self, mut journey: Journey, mut parked: Parked) -> Ended {
+    fn ask_client(&self, mut forwarded: Forwarded, mut parked: Parked) -> Ended {
         parked.since = Instant::now();
-        parked._seat = journey.seat.take();
+        parked._seat = forwarded.seat.take();
         let questions: Vec<(String, String, Option<Bytes>)> = parked
             .open
             .iter()
@@ -208,9 +208,9 @@ impl Case<'_> {
             })
             .collect();
         let ticket = self.gateway.parked.leave(parked);
-        let ticket = ticket.and_then(|id| self.parking_ticket(&journey.binding, &id));
+        let ticket = ticket.and_then(|id| self.parking_ticket(&forwarded.binding, &id));
         let Some(ticket) = ticket else {
-            return self.conclude(journey, self.kept_back(&unusable()));
+            return self.conclude(forwarded, self.kept_back(&unusable()));
         };
         let inputs: Vec<(String, &str, Option<&[u8]>)> = questions
             .iter()
@@ -218,8 +218,11 @@ impl Case<'_> {
             .collect();
         let result = mrtr::compose_input_required(&inputs, &ticket);
         let reply = Prepared::own(self.id.clone(), result);
-        let (facts, source) = (arrived(journey.facts, &journey.walls), journey.server.credential());
-        self.ended_called(facts, journey.decision, Some(source), (Status::Success, None, reply))
+        let (facts, source) = (
+            arrived(forwarded.facts, &forwarded.walls),
+            forwarded.server.credential(),
+        );
+        self.ended_called(facts, forwarded.decision, Some(source), (Status::Success, None, reply))
     }
 }
 
@@ -229,7 +232,7 @@ struct Attendant {
     current: Current,
     server: vocabulary::ServerId,
     our_token: u64,
-    asking: Asking,
+    asking: EventBudget,
     tool: Option<String>,
     tell: mpsc::Sender<Posed>,
 }
@@ -239,8 +242,8 @@ impl Observer for Attendant {
         Box::pin(async move {
             let (asked, token) = lock(&self.current).clone();
             let question = match aside {
-                ServerEvent::Notification(_) => {
-                    let escort = Escort {
+                Aside::Notification(_) => {
+                    let observer = CallObserver {
                         gateway: &self.gateway,
                         asked: &asked,
                         server: &self.server,
@@ -249,7 +252,7 @@ impl Observer for Attendant {
                         asking: self.asking.clone(),
                         tool: None,
                     };
-                    return escort.observe(aside).await;
+                    return observer.hear(aside).await;
                 }
                 ServerEvent::Request(question) => question,
             };
@@ -288,7 +291,7 @@ impl Observer for Attendant {
     fn quiet(&self) -> Waiting<'_> {
         Box::pin(async move {
             let (asked, _) = lock(&self.current).clone();
-            asked.outlet.open(None).await;
+            asked.stream.open(None).await;
         })
     }
 
