@@ -171,9 +171,13 @@ fn validation_is_the_same_in_every_build_and_knows_nothing_of_rules_or_logs() {
         let manifest: toml::Table = manifest.parse().unwrap();
         assert!(manifest.get("features").is_none(), "{room} has builds that differ");
         let dependencies = manifest["dependencies"].as_table().unwrap();
-        for stranger in ["policy", "ledger", "store", "gateway", "upstream", "control", "tracing"] {
+        for stranger in ["policy", "store", "gateway", "upstream", "control", "tracing"] {
             assert!(dependencies.get(stranger).is_none(), "{room} knows {stranger}");
         }
+        assert!(
+            dependencies.get("ledger").is_none() || room == "screening",
+            "{room} knows ledger"
+        );
         let mut sources = Vec::new();
         collect(&repository().join(format!("crates/{room}/src")), &mut sources);
         for (path, text) in sources {
@@ -182,6 +186,42 @@ fn validation_is_the_same_in_every_build_and_knows_nothing_of_rules_or_logs() {
                 .filter(|line| line.contains("cfg(") || line.contains("cfg!("));
             let others: Vec<_> = conditions.filter(|line| line.trim() != "#[cfg(test)]").collect();
             assert_eq!(others, Vec::<&str>::new(), "{}", path.display());
+            assert_eq!(
+                reaches_for_the_log(&path.to_string_lossy(), &text),
+                None,
+                "{}",
+                path.display()
+            );
         }
     }
+}
+
+/// Screening takes the ledger's proof and the words of its records (ADR 53). No step that judges knows even these, and
+/// nothing of it knows the log itself: the chain, its reader, what writes it.
+fn reaches_for_the_log(path: &str, text: &str) -> Option<&'static str> {
+    if path.contains("/tests") {
+        return None;
+    }
+    let judges = ["/result/validate", "/detect", "/arguments", "/schema/src"];
+    let log = ["Ledger", "ledger::verify", "stored_origin"];
+    let judges_by_it = judges.iter().any(|step| path.contains(step)) && text.contains("ledger::");
+    let names_it = || log.into_iter().find(|name| text.contains(name));
+    judges_by_it.then_some("ledger::").or_else(names_it)
+}
+
+#[test]
+fn a_step_that_knows_the_ledger_and_a_file_that_knows_the_log_are_found() {
+    // R064
+    let proof = "use ledger::{Judgement, Recorded};";
+    assert_eq!(
+        reaches_for_the_log("crates/screening/src/result/decision.rs", proof),
+        None
+    );
+    let step = reaches_for_the_log("crates/screening/src/result/validate/locate.rs", proof);
+    assert_eq!(step, Some("ledger::"));
+    let writer = "fn keep(log: &ledger::Ledger) {}";
+    assert_eq!(
+        reaches_for_the_log("crates/screening/src/result/decision.rs", writer),
+        Some("Ledger")
+    );
 }

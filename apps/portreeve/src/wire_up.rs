@@ -187,7 +187,7 @@ async fn take_lock(state: &std::path::Path) -> Result<StateLock, store::LockErro
 async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver<bool>) {
     let gateway = running.gateway().clone();
     door.serve(
-        move |request, peer| gateway.clone().handle(request, peer),
+        move |request, peer| gateway::handle(gateway.clone(), request, peer),
         stopped(stopping),
     )
     .await;
@@ -195,7 +195,7 @@ async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver
 
 async fn control_plane(running: Arc<Running>, ports: Ports, door: Door, stopping: watch::Receiver<bool>) {
     let plane = ControlPlane::new(ports, Arc::new(running.ledger.clone()), running.clock.clone());
-    let hosts: HostRule = Arc::new(move |uri, headers| running.gateway().snapshot().admits(uri, headers));
+    let hosts: HostRule = Arc::new(move |uri, headers| running.gateway().in_force().admits(uri, headers));
     let handle = move |request, peer: gateway::edge::Peer| {
         let (plane, hosts) = (plane.clone(), hosts.clone());
         async move { plane.answer(request, peer.address, &hosts).await }

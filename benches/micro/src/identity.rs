@@ -17,7 +17,7 @@ use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer};
 use gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderValue, header};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 use vocabulary::{Clock, Digest};
@@ -43,7 +43,6 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         certificate: None,
     };
-    let uri = Uri::from_static("/mcp");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut figures = Vec::new();
     let stages = [
@@ -52,10 +51,13 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
     ];
     for (stage, token) in stages.iter().filter(|(stage, _)| stage.contains(only)) {
         let value = HeaderValue::try_from(format!("Bearer {token}"))?;
-        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-        let first = runtime.block_on(identity.identify(&uri, &headers, &peer, None));
+        let head = || {
+            let request = http::Request::post("/mcp").header(header::AUTHORIZATION, value.clone());
+            request.body(()).map(|request| request.into_parts().0)
+        };
+        let first = runtime.block_on(identity.identify(head()?, &peer, None));
         ensure!(first.is_ok(), "{stage}: the token is not taken");
-        let figure = Figure::of(stage, || at_once(identity.identify(&uri, &headers, &peer, None)));
+        let figure = Figure::of(stage, || at_once(identity.identify(head().ok()?, &peer, None)));
         figures.push(figure.at_most(IDENTITY_US));
     }
     Ok(figures)

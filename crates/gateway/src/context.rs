@@ -1,22 +1,24 @@
 //! A request as the stages see it once its message was read, and how it ends.
 
 pub(crate) mod client;
+pub(crate) mod incoming;
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
-use mcp::{Method, Request};
+use mcp::{ErrorCode, Method, Request};
 use upstream::OpenCall;
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
 use crate::context::client::Client;
 use crate::edge::route::Route;
-use crate::reply::stream::{ClientMessage, ResponseStream};
-use crate::reply::{ErrorData, Prepared};
+use crate::message::ClientMessage;
+use crate::message::error_data::ErrorData;
+use crate::reply::Prepared;
+use crate::reply::stream::ResponseStream;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 /// How a request ended, and what its caller will be told once that is on record.
 pub(crate) struct Ended {
@@ -37,6 +39,7 @@ pub(crate) struct RequestContext {
 }
 
 impl RequestContext {
+    /// Of a request whose message was read; which client it is of is learnt next.
     pub(crate) fn new(
         who: Arc<Principal>,
         route: Route,
@@ -55,7 +58,7 @@ impl RequestContext {
             route,
             arrival,
             method: request.method().clone(),
-            client: Client::Unmet,
+            client: Client::Unknown,
             args,
             stream,
         }
@@ -67,7 +70,7 @@ impl RequestContext {
     }
 
     /// What a process is told apart by while it works on this.
-    pub(crate) fn open_case(&self) -> OpenCall {
+    pub(crate) fn open_call(&self) -> OpenCall {
         OpenCall {
             receipt_id: self.arrival.receipt_id,
             tool: None,
@@ -94,11 +97,6 @@ impl RequestContext {
         }
     }
 
-    /// Allowed, because the gateway answers this by itself.
-    pub(crate) fn answered_here(&self, snapshot: &Snapshot) -> DecisionFacts {
-        builtin(Verdict::Allow, ReasonCode::AllowBuiltin, snapshot.policy.epoch())
-    }
-
     /// Refused by the protocol.
     pub(crate) fn refused(&self, code: ReasonCode, reply: Prepared) -> Ended {
         let decision = builtin(Verdict::Deny, code, 0);
@@ -122,28 +120,31 @@ impl RequestContext {
     }
 
     /// Refused by the protocol, with a JSON-RPC error.
-    pub(crate) fn refused_with(&self, request: &Request, code: mcp::ErrorCode, message: &str) -> Ended {
-        let reason = ReasonCode::DenyMalformed;
-        let note = ErrorData::denied(reason);
-        let reply = Prepared::refusal(Some(request.id().clone()), code, message.to_owned(), note);
-        self.refused(reason, reply)
+    pub(crate) fn refused_with(&self, request: &Request, code: ErrorCode, message: &str) -> Ended {
+        self.refused_as(request, ErrorData::denied(code, message, ReasonCode::DenyMalformed))
+    }
+
+    /// Refused by the protocol, with all that is to be said about it.
+    pub(crate) fn refused_as(&self, request: &Request, data: ErrorData) -> Ended {
+        self.refused(data.reason, Prepared::refusal(Some(request.id().clone()), data))
     }
 
     /// A method that is not offered: an error in a session, a status without one.
     pub(crate) fn no_such_method(&self, request: &Request) -> Ended {
-        let ended = self.refused_with(
-            request,
-            mcp::ErrorCode::MethodNotFound,
-            "this method is not offered here",
-        );
         let status = match self.client {
             Client::Modern(_) => StatusCode::NOT_FOUND,
-            Client::Unmet | Client::Legacy(_) => StatusCode::OK,
+            Client::Unknown | Client::Legacy(_) => StatusCode::OK,
         };
-        Ended {
-            reply: ended.reply.with_status(status),
-            ..ended
-        }
+        self.refused_with(request, ErrorCode::MethodNotFound, "this method is not offered here")
+            .with_status(status)
+    }
+}
+
+impl Ended {
+    /// The same, told with another HTTP status.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.reply = self.reply.with_status(status);
+        self
     }
 }
 

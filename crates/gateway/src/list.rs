@@ -1,182 +1,151 @@
 //! The lists: what this principal may use, and nothing else. Filtered before they are paged,
 //! composed from raw definitions, and hashed so that the receipt tells exactly what was shown.
 
+pub(crate) mod discovery;
 pub(crate) mod federated;
 
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
-use bytes::Bytes;
-use ledger::Ending;
-use mcp::{Method, Request, compose};
+use ledger::Era;
+use mcp::{ErrorCode, Request, compose};
 use policy::ToolEntry;
 use upstream::ListKind;
-use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+use vocabulary::{Digest, Principal, ServerId};
 
-use crate::context::client::Client;
 use crate::context::{Ended, RequestContext};
-use crate::era::initialize::Offers;
-use crate::outcome::Case;
-use crate::receive::Gateway;
-use crate::reply::{ErrorData, Prepared};
-use crate::snapshot::{Display, ServerState, Snapshot, Wanted};
-use crate::truncated as read_cache;
+use crate::gateway::Gateway;
+use crate::list::federated::Gathering;
+use crate::message::OwnResult;
+use crate::message::own::OwnValue;
+use crate::offers::Offers;
+use crate::outcome::{CallRecord, answered_by_itself};
+use crate::snapshot::tool::{ListedDefinition, canonical_form};
+use crate::snapshot::{ServerState, Snapshot};
+use crate::stages::Stages;
+use crate::truncated::definition;
 
 /// Many clients never ask for a second page.
 const PAGE: usize = 1000;
 
-impl Gateway {
-    /// Answers a request for a list.
-    pub(crate) async fn list(&self, asked: &RequestContext, request: &Request) -> Ended {
-        self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
-            .await;
-        let snapshot = self.snapshot();
-        match kind_of(&asked.method) {
-            ListKind::Tools => {
-                let shown = Tools::of(&snapshot, &asked.who, asked.route.server());
-                let catalogue = shown.catalogue();
-                self.show(asked, request, &snapshot, &catalogue)
-            }
-            kind @ (ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tasks) => {
-                Box::pin(self.list_live(asked, request, &snapshot, kind)).await
-            }
+/// Answers a request for a list.
+pub(crate) async fn answer(stages: &Stages<'_>, request: &Request, kind: ListKind) -> Ended {
+    match kind {
+        ListKind::Tools => {
+            let context = stages.context;
+            let shown = Tools::of(&stages.snapshot, &context.who, context.route.server());
+            show(stages, request, &shown.catalogue())
         }
-    }
-
-    /// A list that is not kept here: asked of the servers, for this client.
-    async fn list_live(
-        &self,
-        asked: &RequestContext,
-        request: &Request,
-        snapshot: &Arc<Snapshot>,
-        kind: ListKind,
-    ) -> Ended {
-        let offers = Offers::of(snapshot, &asked.who, &asked.route);
-        let offered = match kind {
-            ListKind::Tools => true,
-            ListKind::Prompts => offers.prompts,
-            ListKind::Resources | ListKind::Templates => offers.resources,
-            ListKind::Tasks => offers.session_tasks,
-        };
-        if !offered {
-            return asked.no_such_method(request);
+        ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tasks => {
+            Box::pin(answer_live(stages, request, kind)).await
         }
-        let gathered = self.gather(asked, snapshot, kind).await;
-        if let (Some(_), Some(failure)) = (asked.route.server(), &gathered.failure) {
-            let case = Case::new(self, asked, request);
-            return case.failed(asked.facts(), asked.answered_here(snapshot), None, failure);
-        }
-        let canonical: Vec<Vec<u8>> = gathered.entries.iter().map(|entry| canonical_form(entry)).collect();
-        let catalogue = Catalogue {
-            kind,
-            hash: catalogue_hash(canonical.iter().map(Vec::as_slice)),
-            entries: gathered.entries.iter().map(AsRef::as_ref).collect(),
-            unavailable: gathered.unavailable.iter().map(ServerId::as_str).collect(),
-            ttl_ms: gathered.ttl_ms,
-        };
-        self.show(asked, request, snapshot, &catalogue)
-    }
-
-    /// One page of a catalogue.
-    fn show(&self, asked: &RequestContext, request: &Request, snapshot: &Snapshot, shown: &Catalogue<'_>) -> Ended {
-        let Some(start) = self.page_start(request, asked, &shown.hash) else {
-            let note = ErrorData::denied(ReasonCode::DenyMalformed);
-            let message = "the cursor is not one of this list; ask for the first page again".to_owned();
-            let reply = Prepared::refusal(Some(request.id().clone()), mcp::ErrorCode::InvalidParams, message, note);
-            return asked.refused(ReasonCode::DenyMalformed, reply);
-        };
-        let next = (start + PAGE < shown.entries.len()).then(|| self.cursor(start + PAGE, asked, &shown.hash));
-        let result = shown.page(&asked.client, start, next.as_deref());
-        Ended {
-            ending: Ending::Answered {
-                who: asked.who.clone(),
-                message: asked.facts(),
-                decision: asked.answered_here(snapshot),
-                catalog: Some(shown.hash),
-            },
-            reply: Prepared::own(request.id().clone(), result),
-        }
-    }
-
-    /// The digest of the tools a principal sees: another one means that their list changed.
-    pub(crate) fn tools_seen(&self, who: &Arc<Principal>, server: Option<&ServerId>) -> Digest {
-        let snapshot = self.snapshot();
-        Tools::of(&snapshot, who, server).catalogue().hash
-    }
-
-    /// Waits for the first discovery of the servers that what is wanted may come from, for a bounded
-    /// time.
-    pub(crate) async fn await_first_discovery(&self, who: &Arc<Principal>, wanted: &Wanted<'_>) {
-        let snapshot = self.snapshot();
-        let mut pending = snapshot.pending(who, wanted);
-        if pending.is_empty() {
-            return;
-        }
-        let all = async {
-            for state in &mut pending {
-                let _ = state.wait_for(|state| *state != ServerState::Pending).await;
-            }
-        };
-        let _ = tokio::time::timeout(snapshot.limits.first_discovery, all).await;
-    }
-
-    /// Where the page begins; `None` for a cursor that is not ours, not theirs, or of another list.
-    fn page_start(&self, request: &Request, asked: &RequestContext, hash: &Digest) -> Option<usize> {
-        match request.params().raw("cursor") {
-            None | Some(b"null") => Some(0),
-            Some(_) => {
-                let cursor = request.params().text("cursor")?;
-                let start: usize = cursor.split_once('.')?.0.parse().ok()?;
-                (self.cursor(start, asked, hash) == cursor).then_some(start)
-            }
-        }
-    }
-
-    /// A cursor sealed for this principal, route and catalogue.
-    fn cursor(&self, start: usize, asked: &RequestContext, hash: &Digest) -> String {
-        let route = asked.route.resource_path();
-        let mut seal = hmac::Context::with_key(&self.cursor_key);
-        for part in [
-            start.to_string().as_bytes(),
-            asked.who.issuer.as_bytes(),
-            asked.who.sub.as_bytes(),
-            route.as_bytes(),
-        ] {
-            seal.update(&(part.len() as u64).to_be_bytes());
-            seal.update(part);
-        }
-        seal.update(hash.as_bytes());
-        let tag: String = seal
-            .sign()
-            .as_ref()
-            .iter()
-            .take(16)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("{start}.{tag}")
     }
 }
 
-fn kind_of(method: &Method) -> ListKind {
-    match method.as_str() {
-        "prompts/list" => ListKind::Prompts,
-        "resources/list" => ListKind::Resources,
-        "resources/templates/list" => ListKind::Templates,
-        "tasks/list" => ListKind::Tasks,
-        _ => ListKind::Tools,
+/// A list that is not kept here: asked of the servers, for this client.
+async fn answer_live(stages: &Stages<'_>, request: &Request, kind: ListKind) -> Ended {
+    let (context, snapshot) = (stages.context, &stages.snapshot);
+    let offers = Offers::of(snapshot, &context.who, &context.route);
+    let offered = match kind {
+        ListKind::Tools => true,
+        ListKind::Prompts => offers.prompts,
+        ListKind::Resources | ListKind::Templates => offers.resources,
+        ListKind::Tasks => offers.session_tasks,
+    };
+    if !offered {
+        return context.no_such_method(request);
     }
+    let gathering = Gathering {
+        gateway: stages.gateway,
+        context,
+        snapshot,
+    };
+    let gathered = gathering.gather(kind).await;
+    if let (Some(_), Some(failure)) = (context.route.server(), &gathered.failure) {
+        let record = CallRecord {
+            facts: context.facts(),
+            decision: answered_by_itself(snapshot),
+        };
+        return stages.failed(record, None, failure);
+    }
+    let canonical: Vec<Vec<u8>> = gathered
+        .entries
+        .iter()
+        .map(|entry| canonical_form(entry.bytes()))
+        .collect();
+    let catalogue = Catalogue {
+        kind,
+        hash: catalogue_hash(canonical.iter().map(Vec::as_slice)),
+        entries: gathered.entries.iter().map(federated::Entry::value).collect(),
+        unavailable: gathered.unavailable.iter().map(ServerId::as_str).collect(),
+        ttl_ms: gathered.ttl_ms,
+    };
+    show(stages, request, &catalogue)
+}
+
+/// One page of a catalogue.
+fn show(stages: &Stages<'_>, request: &Request, shown: &Catalogue<'_>) -> Ended {
+    let (gateway, context) = (stages.gateway, stages.context);
+    let Some(start) = page_start(gateway, request, context, &shown.hash) else {
+        let message = "the cursor is not one of this list; ask for the first page again";
+        return *stages.malformed(ErrorCode::InvalidParams, message);
+    };
+    let next = (start + PAGE < shown.entries.len()).then(|| cursor(gateway, start + PAGE, context, &shown.hash));
+    let result = shown.page(context.client.era(), start, next);
+    stages.listed(result, shown.hash)
+}
+
+/// The digest of the tools a principal sees now: another one means that their list changed.
+pub(crate) fn tools_seen(snapshot: &Snapshot, who: &Arc<Principal>, server: Option<&ServerId>) -> Digest {
+    Tools::of(snapshot, who, server).catalogue().hash
+}
+
+/// Where the page begins; `None` for a cursor that is not ours, not theirs, or of another list.
+fn page_start(gateway: &Gateway, request: &Request, context: &RequestContext, hash: &Digest) -> Option<usize> {
+    match request.params().raw("cursor") {
+        None | Some(b"null") => Some(0),
+        Some(_) => {
+            let sent = request.params().text("cursor")?;
+            let start: usize = sent.split_once('.')?.0.parse().ok()?;
+            (cursor(gateway, start, context, hash) == sent).then_some(start)
+        }
+    }
+}
+
+/// A cursor sealed for this principal, route and catalogue.
+fn cursor(gateway: &Gateway, start: usize, context: &RequestContext, hash: &Digest) -> String {
+    let route = context.route.resource_path();
+    let mut seal = hmac::Context::with_key(&gateway.cursor_key);
+    for part in [
+        start.to_string().as_bytes(),
+        context.who.issuer.as_bytes(),
+        context.who.sub.as_bytes(),
+        route.as_bytes(),
+    ] {
+        seal.update(&(part.len() as u64).to_be_bytes());
+        seal.update(part);
+    }
+    seal.update(hash.as_bytes());
+    let tag: String = seal
+        .sign()
+        .as_ref()
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{start}.{tag}")
 }
 
 /// The tools one principal sees on one route.
 struct Tools<'a> {
-    displays: Vec<&'a Display>,
+    listed: Vec<&'a ListedDefinition>,
     unavailable: Vec<&'a str>,
 }
 
 impl<'a> Tools<'a> {
     fn of(snapshot: &'a Snapshot, who: &Arc<Principal>, server: Option<&ServerId>) -> Self {
         let visible = snapshot.policy.visible(&snapshot.policy.caller(who), server);
-        let display = |entry: &Arc<ToolEntry>| {
+        let definition_of = |entry: &Arc<ToolEntry>| {
             let tool = snapshot.tool(&entry.id)?;
             if server.is_some() {
                 Some(tool.plain())
@@ -184,28 +153,24 @@ impl<'a> Tools<'a> {
                 tool.federated()
             }
         };
-        let mut displays: Vec<&Display> = visible.iter().filter_map(display).collect();
+        let mut listed: Vec<&ListedDefinition> = visible.iter().filter_map(definition_of).collect();
         // Who sees no tool has nothing to read on in.
-        if !displays.is_empty() && read_cache::is_offered(snapshot) {
-            displays.push(&read_cache::DISPLAY);
+        if !listed.is_empty() && definition::is_offered(snapshot) {
+            listed.push(&definition::LISTED);
         }
         let unavailable = if server.is_none() {
             unavailable(snapshot, who, &visible)
         } else {
             Vec::new()
         };
-        Self { displays, unavailable }
+        Self { listed, unavailable }
     }
 
     fn catalogue(&self) -> Catalogue<'_> {
         Catalogue {
             kind: ListKind::Tools,
-            hash: catalogue_hash(self.displays.iter().map(|display| display.canonical.as_slice())),
-            entries: self
-                .displays
-                .iter()
-                .map(|display| display.definition.as_slice())
-                .collect(),
+            hash: catalogue_hash(self.listed.iter().map(|listed| listed.canonical.as_slice())),
+            entries: self.listed.iter().map(|listed| OwnValue::Definition(listed)).collect(),
             unavailable: self.unavailable.clone(),
             ttl_ms: 0,
         }
@@ -215,51 +180,37 @@ impl<'a> Tools<'a> {
 /// Everything one principal sees of one kind on one route.
 struct Catalogue<'a> {
     kind: ListKind,
-    entries: Vec<&'a [u8]>,
+    entries: Vec<OwnValue<'a>>,
     hash: Digest,
     unavailable: Vec<&'a str>,
     ttl_ms: u64,
 }
 
 impl Catalogue<'_> {
-    fn page(&self, client: &Client, start: usize, next: Option<&str>) -> Bytes {
-        let mut entries = b"[".to_vec();
-        for (place, entry) in self.entries.iter().skip(start).take(PAGE).enumerate() {
-            if place > 0 {
-                entries.push(b',');
-            }
-            entries.extend_from_slice(entry);
+    fn page(&self, era: Era, start: usize, next: Option<String>) -> OwnResult {
+        let end = self.entries.len().min(start + PAGE);
+        let entries = OwnValue::Part(self.entries.get(start..end).unwrap_or_default());
+        let mut members = vec![(self.kind.member(), entries)];
+        members.extend(next.map(|cursor| ("nextCursor", OwnValue::Text(cursor.into()))));
+        if era == Era::Modern {
+            members.push(("resultType", OwnValue::Fixed("\"complete\"")));
+            members.push(("ttlMs", OwnValue::Number(self.ttl_ms)));
+            members.push(("cacheScope", OwnValue::Fixed("\"private\"")));
         }
-        entries.push(b']');
-        let next = next.map(compose::literal);
-        let ttl = self.ttl_ms.to_string();
-        let meta = self.meta(client);
-        let mut members: Vec<(&str, &[u8])> = vec![(self.kind.member(), &entries)];
-        members.extend(next.as_deref().map(|cursor| ("nextCursor", cursor)));
-        if matches!(client, Client::Modern(_)) {
-            members.push(("resultType", b"\"complete\""));
-            members.push(("ttlMs", ttl.as_bytes()));
-            members.push(("cacheScope", b"\"private\""));
-        }
-        members.extend(meta.as_deref().map(|meta| ("_meta", meta)));
-        let mut out = Vec::with_capacity(entries.len() + 256);
-        compose::object(members.into_iter(), &mut out);
-        out.into()
+        members.extend(self.meta(era).map(|meta| ("_meta", meta)));
+        OwnResult::object(&members)
     }
 
-    fn meta(&self, client: &Client) -> Option<Vec<u8>> {
-        let names: Vec<Vec<u8>> = self.unavailable.iter().map(|id| compose::literal(id)).collect();
-        let names = [b"[".as_slice(), &names.join(&b','), b"]"].concat();
-        let mut members: Vec<(&str, &[u8])> = Vec::new();
-        if matches!(client, Client::Modern(_)) {
-            members.push((mcp::translate::SERVER_INFO, compose::OUR_INFO.as_bytes()));
+    fn meta(&self, era: Era) -> Option<OwnValue<'_>> {
+        let mut members = Vec::new();
+        if era == Era::Modern {
+            members.push((mcp::translate::SERVER_INFO, OwnValue::Fixed(compose::OUR_INFO)));
         }
         if !self.unavailable.is_empty() {
-            members.push(("portreeve/unavailable", &names));
+            let names = self.unavailable.iter().map(|id| OwnValue::Text((*id).into()));
+            members.push(("portreeve/unavailable", OwnValue::Array(names.collect())));
         }
-        let mut out = Vec::new();
-        compose::object(members.iter().copied(), &mut out);
-        (!members.is_empty()).then_some(out)
+        (!members.is_empty()).then_some(OwnValue::Object(members))
     }
 }
 
@@ -274,10 +225,6 @@ fn catalogue_hash<'a>(entries: impl Iterator<Item = &'a [u8]>) -> Digest {
     }
     pieces.push(b"]");
     Digest::of_pieces(pieces)
-}
-
-fn canonical_form(entry: &[u8]) -> Vec<u8> {
-    Display::of(entry.to_vec()).canonical
 }
 
 /// The servers that are down, of those the principal may use.

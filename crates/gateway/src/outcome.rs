@@ -1,191 +1,253 @@
-//! One request on its way through the stages after its message was read, and the ways it can end
-//! early. Each says why.
+//! The ways a request can end, each with its record and its answer: refused by a stage, answered here, or taken to a
+//! server with what came of it. Each refusal says why.
 
 use std::sync::Arc;
 
 use ledger::{CredentialFacts, DecisionFacts, Ending, MessageFacts, Outcome, Status, TokenMode, TokenSource, Verdict};
-use mcp::{Request, RequestId};
-use policy::{Caller, Decision, Grounds, InFlight, OverLimit, Permit};
+use mcp::{ErrorCode, Method};
+use policy::{Decision, Grounds, InFlight, OverLimit};
 use screening::result::Withheld;
 use upstream::{CredentialSource, Failure};
-use vocabulary::ReasonCode;
+use vocabulary::{Digest, ReasonCode};
 
-use crate::context::{Ended, RequestContext};
-use crate::receive::Gateway;
-use crate::reply::{ErrorData, Prepared};
+use crate::context::{Ended, RequestContext, builtin};
+use crate::message::OwnResult;
+use crate::message::error_data::ErrorData;
+use crate::reply::Prepared;
 use crate::snapshot::Snapshot;
+use crate::stages::{Decided, Stages};
 
-/// See the module.
-pub(crate) struct Case<'a> {
-    pub(crate) gateway: &'a Gateway,
-    pub(crate) asked: &'a RequestContext,
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) id: RequestId,
+/// What came of a request that was taken to a server: what its record says, and what its caller is told.
+pub(crate) struct CallOutcome {
+    status: Status,
+    executed: Option<bool>,
+    /// Why the answer stays here, where it does.
+    reason: Option<ReasonCode>,
+    reply: Prepared,
 }
 
-/// What was decided, kept for the record while the permit is spent.
-pub(crate) struct Decided {
-    pub(crate) permit: Permit,
-    pub(crate) facts: DecisionFacts,
-    pub(crate) seat: InFlight,
-}
-
-impl<'a> Case<'a> {
-    pub(crate) fn new(gateway: &'a Gateway, asked: &'a RequestContext, request: &Request) -> Self {
-        let snapshot = gateway.snapshot();
+impl CallOutcome {
+    /// The server carried it out; this is passed on.
+    pub(crate) fn answered(status: Status, reply: Prepared) -> Self {
         Self {
-            gateway,
-            asked,
-            caller: snapshot.policy.caller(&asked.who),
-            snapshot,
-            id: request.id().clone(),
+            status,
+            executed: Some(true),
+            reason: None,
+            reply,
         }
     }
 
-    /// What the policies said: a permit with its seat, or the end of the request.
+    /// It goes on: whether the server carries it out is not known yet.
+    pub(crate) fn under_way(reply: Prepared) -> Self {
+        Self {
+            executed: None,
+            ..Self::answered(Status::Success, reply)
+        }
+    }
+
+    /// There is no answer, or none that can be read.
+    fn failed(failure: &Failure, reply: Prepared) -> Self {
+        let status = if matches!(failure, Failure::TimedOut) {
+            Status::Timeout
+        } else {
+            Status::Error
+        };
+        Self {
+            status,
+            executed: failure.executed(),
+            reason: Some(failure.code()),
+            reply,
+        }
+    }
+}
+
+/// What the record of a forwarded request says, whatever comes of it.
+pub(crate) struct CallRecord {
+    pub(crate) facts: MessageFacts,
+    pub(crate) decision: DecisionFacts,
+}
+
+impl Stages<'_> {
+    /// What the policies said: a permit with its slot, or the end of the request.
     pub(crate) fn decided(
         &self,
         decision: Decision,
-        seat: InFlight,
+        slot: InFlight,
         facts: &MessageFacts,
     ) -> Result<Decided, Box<Ended>> {
         match decision {
             Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
                 permit,
-                facts: self.verdict(Verdict::Allow, policy_id, vec![code]),
-                seat,
+                facts: self.decision(Verdict::Allow, policy_id, code),
+                slot,
             }),
             Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
             Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
         }
     }
 
+    fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
+        let data = ErrorData {
+            verdict,
+            ..ErrorData::denied(ErrorCode::Denied, sentence(grounds.code), grounds.code)
+        };
+        let decision = self.decision(verdict, grounds.policy_id, grounds.code);
+        self.refused_as(facts, decision, data)
+    }
+
     /// A JSON-RPC error of the protocol's own.
-    pub(crate) fn malformed(&self, code: i32, message: &str) -> Box<Ended> {
-        let note = ErrorData::denied(ReasonCode::DenyMalformed);
-        let reply = Prepared::refusal(Some(self.id.clone()), code, message.to_owned(), note);
-        Box::new(self.asked.refused(ReasonCode::DenyMalformed, reply))
+    pub(crate) fn malformed(&self, code: ErrorCode, message: &str) -> Box<Ended> {
+        let reason = ReasonCode::DenyMalformed;
+        let reply = Prepared::refusal(Some(self.id.clone()), ErrorData::denied(code, message, reason));
+        Box::new(self.context.refused(reason, reply))
     }
 
     pub(crate) fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
-        let decision = self.verdict(Verdict::Deny, "builtin:limits".into(), vec![over.code]);
+        let decision = self.decision(Verdict::Deny, "builtin:limits".into(), over.code);
         let retry_after_ms = over
             .retry_after
             .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
-        let note = ErrorData {
+        let data = ErrorData {
             retry_after_ms,
-            ..ErrorData::denied(over.code)
+            ..ErrorData::denied(ErrorCode::Denied, sentence(over.code), over.code)
         };
-        let reply = Prepared::refusal(Some(self.id.clone()), mcp::ErrorCode::Denied, sentence(over.code), note);
-        self.ended_refused(facts, decision, reply)
+        self.refused_as(facts, decision, data)
     }
 
-    pub(crate) fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
-        let note = ErrorData {
-            verdict,
-            ..ErrorData::denied(grounds.code)
-        };
-        let reply = Prepared::refusal(
-            Some(self.id.clone()),
-            mcp::ErrorCode::Denied,
-            sentence(grounds.code),
-            note,
-        );
-        self.ended_refused(
-            facts,
-            self.verdict(verdict, grounds.policy_id, vec![grounds.code]),
-            reply,
-        )
-    }
-
+    /// What is about to happen cannot be put on record, so it does not happen.
     pub(crate) fn unrecordable(&self, facts: &MessageFacts) -> Box<Ended> {
         let code = ReasonCode::DenyReceiptUnavailable;
-        let reply = Prepared::refusal(Some(self.id.clone()), -32603, sentence(code), ErrorData::denied(code));
-        self.ended_refused(
+        let decision = self.decision(Verdict::Deny, "builtin:protocol".into(), code);
+        self.refused_as(
             facts,
-            self.verdict(Verdict::Deny, "builtin:protocol".into(), vec![code]),
-            reply,
+            decision,
+            ErrorData::denied(ErrorCode::InternalError, sentence(code), code),
         )
+    }
+
+    /// Refused, told as a JSON-RPC error.
+    pub(crate) fn refused_as(&self, facts: &MessageFacts, decision: DecisionFacts, data: ErrorData) -> Box<Ended> {
+        self.refused(facts, decision, Prepared::refusal(Some(self.id.clone()), data))
+    }
+
+    /// Refused in a way that a model can act on: an error result of a tool, an error of any other method.
+    pub(crate) fn refused_to_model(
+        &self,
+        facts: &MessageFacts,
+        decision: DecisionFacts,
+        data: ErrorData,
+    ) -> Box<Ended> {
+        self.refused(facts, decision, self.told_to_model(data))
+    }
+
+    fn refused(&self, facts: &MessageFacts, decision: DecisionFacts, reply: Prepared) -> Box<Ended> {
+        let (who, message) = (self.context.who.clone(), facts.clone());
+        let ending = Ending::Refused { who, message, decision };
+        Box::new(Ended { ending, reply })
+    }
+
+    fn told_to_model(&self, data: ErrorData) -> Prepared {
+        let id = self.id.clone();
+        if self.context.method == Method::ToolsCall {
+            Prepared::error_result(id, self.context.client.era(), data)
+        } else {
+            Prepared::refusal(Some(id), data)
+        }
+    }
+
+    /// What is said where the server answered but its answer stays here.
+    pub(crate) fn withheld_reply(&self, withheld: &Withheld) -> Prepared {
+        self.told_to_model(ErrorData::allowed(
+            ErrorCode::InternalError,
+            withheld.message.clone(),
+            withheld.code,
+        ))
     }
 
     /// The server answered, but its answer stays here.
-    pub(crate) fn withheld(&self, withheld: &Withheld) -> (Status, Prepared) {
-        let note = ErrorData::allowed(withheld.code);
-        let (id, message) = (self.id.clone(), withheld.message.clone());
-        let reply = if self.asked.method == mcp::Method::ToolsCall {
-            Prepared::error_result(id, self.asked.client.era(), message, note)
-        } else {
-            Prepared::refusal(Some(id), mcp::ErrorCode::InternalError, message, note)
-        };
-        (Status::Error, reply)
+    pub(crate) fn withheld(&self, withheld: &Withheld) -> CallOutcome {
+        CallOutcome {
+            status: Status::Error,
+            executed: Some(true),
+            reason: Some(withheld.code),
+            reply: self.withheld_reply(withheld),
+        }
     }
 
-    pub(crate) fn failed(
-        &self,
-        facts: MessageFacts,
-        mut decision: DecisionFacts,
-        credential: Option<&CredentialSource>,
-        failure: &Failure,
-    ) -> Ended {
+    /// The server gave no answer that can be used.
+    pub(crate) fn failed(&self, record: CallRecord, credential: Option<&CredentialSource>, failure: &Failure) -> Ended {
         let code = failure.code();
         tracing::warn!(
-            server = facts.server_id,
+            server = record.facts.server_id,
             code = code.as_str(),
             error = failure as &dyn std::error::Error,
             "a call failed"
         );
-        decision.reason_codes.push(code);
-        let status = if matches!(failure, Failure::TimedOut) {
-            Status::Timeout
-        } else {
-            Status::Error
-        };
-        let reply = Prepared::refusal(Some(self.id.clone()), -32603, sentence(code), ErrorData::allowed(code));
-        self.ended_called(facts, decision, credential, (status, failure.executed(), reply))
+        let data = ErrorData::allowed(ErrorCode::InternalError, sentence(code), code);
+        let reply = Prepared::refusal(Some(self.id.clone()), data);
+        self.called(record, credential, CallOutcome::failed(failure, reply))
     }
 
     /// Taken to a server, with what came of it.
-    pub(crate) fn ended_called(
+    pub(crate) fn called(
         &self,
-        message: MessageFacts,
-        decision: DecisionFacts,
+        record: CallRecord,
         credential: Option<&CredentialSource>,
-        (status, executed, reply): (Status, Option<bool>, Prepared),
+        outcome: CallOutcome,
     ) -> Ended {
-        let outcome = Outcome {
-            status,
-            executed,
-            screening: reply.acts(),
-        };
+        let CallRecord { facts, mut decision } = record;
+        decision.reason_codes.extend(outcome.reason);
         Ended {
             ending: Ending::Called {
-                who: self.asked.who.clone(),
-                message,
+                who: self.context.who.clone(),
+                message: facts,
                 decision,
                 credential: credential_facts(credential),
-                outcome,
+                outcome: Outcome {
+                    status: outcome.status,
+                    executed: outcome.executed,
+                    screening: outcome.reply.acts(),
+                },
             },
-            reply,
+            reply: outcome.reply,
         }
     }
 
-    pub(crate) fn verdict(&self, result: Verdict, policy_id: Arc<str>, reason_codes: Vec<ReasonCode>) -> DecisionFacts {
-        let policy_set = Some(self.snapshot.policy.policy_set());
-        DecisionFacts {
-            result,
-            policy_id,
-            reason_codes,
-            policy_set,
-            epoch: self.snapshot.policy.epoch(),
-        }
+    /// Answered here, with a result of our own.
+    pub(crate) fn answered(&self, result: OwnResult) -> Ended {
+        answered_here(self.context, &self.snapshot, Prepared::own(self.id.clone(), result))
     }
 
-    pub(crate) fn ended_refused(&self, facts: &MessageFacts, decision: DecisionFacts, reply: Prepared) -> Box<Ended> {
-        let (who, message) = (self.asked.who.clone(), facts.clone());
-        let ending = Ending::Refused { who, message, decision };
-        Box::new(Ended { ending, reply })
+    /// Answered here, with a list of exactly this.
+    pub(crate) fn listed(&self, result: OwnResult, catalog: Digest) -> Ended {
+        Ended {
+            ending: Ending::Answered {
+                who: self.context.who.clone(),
+                message: self.context.facts(),
+                decision: answered_by_itself(&self.snapshot),
+                catalog: Some(catalog),
+            },
+            reply: Prepared::own(self.id.clone(), result),
+        }
     }
+}
+
+/// Answered here, with whatever the reply is.
+pub(crate) fn answered_here(context: &RequestContext, snapshot: &Snapshot, reply: Prepared) -> Ended {
+    Ended {
+        ending: Ending::Answered {
+            who: context.who.clone(),
+            message: context.facts(),
+            decision: answered_by_itself(snapshot),
+            catalog: None,
+        },
+        reply,
+    }
+}
+
+/// Allowed, because the gateway answers this by itself.
+pub(crate) fn answered_by_itself(snapshot: &Snapshot) -> DecisionFacts {
+    builtin(Verdict::Allow, ReasonCode::AllowBuiltin, snapshot.policy.epoch())
 }
 
 pub(crate) fn credential_facts(source: Option<&CredentialSource>) -> CredentialFacts {
@@ -205,4 +267,9 @@ pub(crate) fn credential_facts(source: Option<&CredentialSource>) -> CredentialF
 pub(crate) fn sentence(code: ReasonCode) -> String {
     let remedy = code.remedy();
     format!("{}; {}", remedy.meaning, remedy.next)
+}
+
+/// The policy id of a preflight refusal.
+pub(crate) fn by_preflight() -> Arc<str> {
+    "builtin:preflight".into()
 }

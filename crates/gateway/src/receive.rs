@@ -3,436 +3,176 @@
 
 pub(crate) mod body;
 pub(crate) mod detached;
+pub(crate) mod attended;
 
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use aws_lc_rs::hmac;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method as Verb, Request as HttpRequest, Response, StatusCode};
-use hyper::body::Incoming;
-use ledger::{Arrival, Ending, Ledger};
+use hyper::body::Body;
+use ledger::{Arrival, Ending};
 use mcp::http::AnswerForm;
-use mcp::{Malformed, Message, envelope};
-use vocabulary::{Principal, ReasonCode};
+use mcp::{ErrorCode, Malformed, Message, Method, envelope};
+use vocabulary::{ReasonCode, ServerId};
 
-use crate::call::rounds::park::ParkedCalls;
-use crate::call::task::Tasks;
-use crate::context::client::Client;
-use crate::context::{Ended, RequestContext};
-use crate::edge::Peer;
-use crate::edge::authenticate::Identified;
-use crate::edge::metadata;
+use crate::context::Ended;
+use crate::context::incoming::IncomingRequest;
+use crate::edge::authenticate::AuthenticatedHead;
 use crate::edge::route::Route;
+use crate::edge::{Peer, metadata};
+use crate::era;
+use crate::era::legacy;
+use crate::gateway::Gateway;
+use crate::message::error_data::ErrorData;
+use crate::outcome::sentence;
+use crate::receive::attended::Attended;
 use crate::receive::body::{BodyFault, arrival, read_body};
 use crate::receive::detached::Detached;
-use crate::reply::stream::{ReplyBody, ResponseStream, Streams};
+use crate::reply::body::ReplyBody;
+use crate::reply::stream::{ResponseStream, Streams};
 use crate::reply::{Answer, Prepared, release_composed};
-use crate::screen::ScreeningPool;
-use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
-use crate::state::changes::ChangeFeed;
-use crate::state::seal::Seal;
-use crate::state::truncated::Cache;
-
-/// The gateway: the town as it is now, the open sessions, and the ledger.
-pub struct Gateway {
-    snapshot: ArcSwap<Snapshot>,
-    pub(crate) sessions: Sessions,
-    pub(crate) ledger: Ledger,
-    pub(crate) cursor_key: hmac::Key,
-    pub(crate) seal: Seal,
-    pub(crate) changes: ChangeFeed,
-    pub(crate) parked: ParkedCalls,
-    pub(crate) tasks: Tasks,
-    pub(crate) screening_pool: ScreeningPool,
-    pub(crate) cache: Cache,
-    at_work: Arc<AtomicUsize>,
-    itself: Weak<Self>,
-}
-
-impl Gateway {
-    /// A gateway before `town`.
-    ///
-    /// # Errors
-    /// When the system gives no randomness.
-    pub fn new(snapshot: Snapshot, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
-        let mut key = [0u8; 32];
-        aws_lc_rs::rand::fill(&mut key)?;
-        let seal = Seal::new()?;
-        Ok(Arc::new_cyclic(|itself| Self {
-            snapshot: ArcSwap::from_pointee(snapshot),
-            sessions: Sessions::default(),
-            ledger,
-            cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            seal,
-            changes: ChangeFeed::default(),
-            parked: ParkedCalls::default(),
-            tasks: Tasks::default(),
-            screening_pool: ScreeningPool::default(),
-            cache: Cache::default(),
-            at_work: Arc::default(),
-            itself: itself.clone(),
-        }))
-    }
-
-    /// Another hold on this gateway, for work that outlives the request it began with.
-    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
-        self.itself.upgrade()
-    }
-
-    /// The town in force.
-    #[must_use]
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
-    }
-
-    /// Puts another town in force, for live sessions too.
-    pub fn replace_snapshot(&self, snapshot: Snapshot) {
-        self.snapshot.store(Arc::new(snapshot));
-        self.changes.snapshot_replaced();
-    }
-
-    /// Ends the streams that have no end of their own, so that whoever listens shows a credential
-    /// again: one was taken back.
-    pub fn recheck_streams(&self) {
-        self.changes.recheck();
-    }
-
-    /// Ends the streams that have no end of their own: the gateway stops.
-    pub fn end_streams(&self) {
-        self.changes.stop();
-    }
-
-    /// Answers one HTTP request. The work begins at once and goes on when the caller hangs up, so
-    /// that every request is recorded, whether or not anybody waits for its answer.
-    pub fn handle(
-        self: Arc<Self>,
-        request: HttpRequest<Incoming>,
-        peer: Peer,
-    ) -> impl Future<Output = Response<ReplyBody>> + Send + 'static {
-        let at_work = AtWork::begin(&self.at_work);
-        let stream = ResponseStream::new(streams(&request));
-        let heard = stream.clone();
-        let work = Detached::new(|| async move {
-            let _at_work = at_work;
-            self.answer(request, &peer, &stream).await
-        });
-        Attended {
-            work: Some(work),
-            stream: heard,
-        }
-    }
-
-    /// How many requests are at work, those whose callers hung up included.
-    #[must_use]
-    pub fn at_work(&self) -> usize {
-        self.at_work.load(Ordering::SeqCst)
-    }
-
-    async fn answer(&self, request: HttpRequest<Incoming>, peer: &Peer, stream: &Arc<ResponseStream>) -> Answer {
-        let route = Route::of(request.uri().path());
-        if let Some(answer) = self.open_route(&route, &request) {
-            return answer;
-        }
-        let mut arrival = arrival(request.headers(), peer.address);
-        let form = mcp::http::answer_form(request.headers());
-        let bodiless = request.method() == Verb::HEAD;
-        let form = form.unwrap_or(AnswerForm::Json);
-        match self.walk(&mut arrival, route, request, (peer, stream)).await {
-            Walked::Acknowledged => Answer::acknowledged(),
-            Walked::Ended(ended) if bodiless => {
-                let (ending, reply) = (ended.ending, ended.reply.without_body());
-                self.conclude(&arrival, Ended { ending, reply }, AnswerForm::Json, 0)
-                    .await
-            }
-            Walked::Ended(ended) if stream.is_stream() => {
-                let answer = self.conclude(&arrival, *ended, AnswerForm::Json, stream.said()).await;
-                answer.into_last_event(stream).await
-            }
-            Walked::Ended(ended) => self.conclude(&arrival, *ended, form, 0).await,
-            Walked::Batch(members) => Box::pin(self.conclude_batch(members, form)).await,
-        }
-    }
-
-    /// Probes and public documents: the only answers without a credential, and without a record.
-    fn open_route(&self, route: &Route, request: &HttpRequest<Incoming>) -> Option<Answer> {
-        if request.method() != Verb::GET {
-            return None;
-        }
-        match route {
-            Route::Health => Some(Answer::probe(StatusCode::OK, "ok")),
-            Route::Ready if self.ledger.is_healthy() => Some(Answer::probe(StatusCode::OK, "ready")),
-            Route::Ready => Some(Answer::probe(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
-            Route::Metadata(path) => {
-                let snapshot = self.snapshot();
-                let issuers = snapshot.identity.issuer_names();
-                snapshot
-                    .allowed_hosts
-                    .admits(request.uri(), request.headers())
-                    .then(|| Answer::document(metadata::document(&snapshot.public_url, path, &issuers)))
-            }
-            Route::Federated | Route::Server(_) | Route::Nowhere => None,
-        }
-    }
-
-    /// The stages before the method is known.
-    async fn walk(
-        &self,
-        arrival: &mut Arrival,
-        route: Route,
-        request: HttpRequest<Incoming>,
-        (peer, stream): (&Peer, &Arc<ResponseStream>),
-    ) -> Walked {
-        let (head, body) = request.into_parts();
-        let who = match self.identify(&route, &head, peer).await {
-            Ok(who) => who.principal().clone(),
-            Err(ended) => return Walked::Ended(ended),
-        };
-        let mut letter = AuthenticatedHead {
-            who,
-            route,
-            arrival: *arrival,
-            head,
-            stream: stream.clone(),
-        };
-        if !matches!(letter.route, Route::Federated | Route::Server(_)) {
-            let message = "there is nothing at this address; use /mcp";
-            return letter.unreadable(StatusCode::NOT_FOUND, message).into();
-        }
-        match letter.head.method {
-            Verb::POST => {}
-            Verb::GET => return Box::pin(self.open_stream(letter)).await.into(),
-            Verb::DELETE => return self.end_session(letter).into(),
-            _ => return letter.unreadable(StatusCode::METHOD_NOT_ALLOWED, "use POST").into(),
-        }
-        let read = self.read(&mut letter, body).await;
-        *arrival = letter.arrival;
-        match read {
-            Ok(body) => self.open_letter(letter, &body).await,
-            Err(ended) => Walked::Ended(ended),
-        }
-    }
-
-    /// The body, if its head admits reading it.
-    async fn read(&self, letter: &mut AuthenticatedHead, body: Incoming) -> Result<Bytes, Box<Ended>> {
-        if !mcp::http::is_plain_json(&letter.head.headers) {
-            let message = "the body must be application/json, not encoded";
-            return Err(Box::new(letter.unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)));
-        }
-        if mcp::http::answer_form(&letter.head.headers).is_none() {
-            let message = "Accept must admit application/json or text/event-stream";
-            return Err(Box::new(letter.unreadable(StatusCode::NOT_ACCEPTABLE, message)));
-        }
-        let limit = self.snapshot().limits.request_bytes;
-        let read = read_body(body, limit, &mut letter.arrival).await;
-        read.map_err(|fault| match fault {
-            BodyFault::TooLarge => {
-                let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, ReasonCode::DenyPayloadTooLarge);
-                let message = "the body is larger than the limit";
-                Box::new(unreadable(&letter.who, &letter.route, status, message, code))
-            }
-            BodyFault::Unfinished => {
-                let message = "the body did not arrive whole and in time";
-                Box::new(letter.unreadable(StatusCode::REQUEST_TIMEOUT, message))
-            }
-        })
-    }
-
-    /// One message, or a batch where the session's version still has them.
-    async fn open_letter(&self, letter: AuthenticatedHead, body: &Bytes) -> Walked {
-        let depth = self.snapshot().limits.request_depth;
-        match envelope::parse(body, depth) {
-            Err(Malformed::Batch) if self.session_takes_batches(&letter.who, &letter.head) => {
-                match envelope::split_batch(body, depth, LARGEST_BATCH) {
-                    Ok(members) => Box::pin(self.open_batch(letter, members, depth)).await,
-                    Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
-                }
-            }
-            Ok(message) => self.take_message(&letter, message).await,
-            Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
-        }
-    }
-
-    /// Each member of a batch walks by itself and has a record of its own.
-    async fn open_batch(&self, letter: AuthenticatedHead, members: Vec<Bytes>, depth: usize) -> Walked {
-        let mut ended = Vec::new();
-        for member in members {
-            let arrival = Arrival {
-                size_bytes_in: member.len() as u64,
-                ..arrival(&letter.head.headers, letter.arrival.address)
-            };
-            // A stream is of one request.
-            let stream = ResponseStream::new(Streams::Refused);
-            let letter = AuthenticatedHead {
-                arrival,
-                stream,
-                ..letter.clone()
-            };
-            let walked = match envelope::parse(&member, depth) {
-                Ok(Message::Request(request)) if *request.method() == mcp::Method::Initialize => {
-                    let message = "`initialize` must not be part of a batch";
-                    let (who, route) = (letter.who.clone(), letter.route.clone());
-                    let asked = RequestContext::new(who, route, arrival, &request, letter.stream.clone());
-                    asked
-                        .refused_by_status(StatusCode::BAD_REQUEST, &request, message)
-                        .into()
-                }
-                Ok(message) => Box::pin(self.take_message(&letter, message)).await,
-                Err(fault) => malformed(&letter.who, &letter.route, fault).into(),
-            };
-            match walked {
-                Walked::Acknowledged | Walked::Batch(_) => {}
-                Walked::Ended(one) => ended.push((arrival, *one)),
-            }
-        }
-        Walked::Batch(ended)
-    }
-
-    async fn take_message(&self, letter: &AuthenticatedHead, message: Message) -> Walked {
-        match message {
-            Message::Request(request) => {
-                let (who, route) = (letter.who.clone(), letter.route.clone());
-                let asked = RequestContext::new(who, route, letter.arrival, &request, letter.stream.clone());
-                self.serve(asked, &letter.head, &request).await.into()
-            }
-            Message::Notification(notification) => self.take(&letter.who, &letter.route, &letter.head, &notification),
-            Message::Response(response) => self.take_response(&letter.who, &letter.route, &letter.head, response),
-        }
-    }
-
-    /// Host and origin first, then the credential; no byte of the body is read before.
-    async fn identify(&self, route: &Route, head: &Parts, peer: &Peer) -> Result<Identified, Box<Ended>> {
-        let snapshot = self.snapshot();
-        if !snapshot.allowed_hosts.admits(&head.uri, &head.headers) {
-            let reason = ReasonCode::DenyOrigin;
-            let message = "the Host or Origin header is not one this gateway serves";
-            let reply = Prepared::status(StatusCode::FORBIDDEN, None, message, reason);
-            return Err(unidentified(reason, reply));
-        }
-        let server = route.server().map(vocabulary::ServerId::as_str);
-        snapshot
-            .identity
-            .identify(&head.uri, &head.headers, peer, server)
-            .await
-            .map_err(|reason| {
-                let error = (reason != ReasonCode::DenyNoAuthn).then_some("invalid_token");
-                let challenge = metadata::challenge(&snapshot.public_url, &route.resource_path(), error);
-                let remedy = reason.remedy();
-                let message = format!("{}; {}", remedy.meaning, remedy.next);
-                let reply =
-                    Prepared::status(StatusCode::UNAUTHORIZED, None, &message, reason).with_challenge(challenge);
-                unidentified(reason, reply)
-            })
-    }
-
-    /// Every member of a batch is recorded; the answers leave together.
-    async fn conclude_batch(&self, members: Vec<(Arrival, Ended)>, form: AnswerForm) -> Answer {
-        let mut answers = Vec::with_capacity(members.len());
-        for (arrival, ended) in members {
-            answers.push(self.conclude(&arrival, ended, AnswerForm::Json, 0).await);
-        }
-        Answer::batch(answers, form)
-    }
-
-    /// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.
-    async fn conclude(&self, arrival: &Arrival, ended: Ended, form: AnswerForm, said: u64) -> Answer {
-        let reply = ended.reply.in_form(form);
-        let body = reply.body(arrival.receipt_id);
-        let (id, status) = (reply.request_id().cloned(), reply.http_status());
-        let size = said + body.remaining() as u64;
-        match self.ledger.append(arrival, ended.ending, size).await {
-            Ok(receipt) => release_composed(reply, body, arrival.receipt_id, receipt),
-            Err(down) => {
-                tracing::error!(
-                    error = &down as &dyn std::error::Error,
-                    "an answer is withheld: it cannot be recorded"
-                );
-                Answer::withheld_by_ledger(down, status, id.as_ref())
-            }
-        }
-    }
-}
 
 /// The most messages of one batch.
 const LARGEST_BATCH: usize = 100;
 
-/// A request of a known principal, its body not read yet.
-#[derive(Clone)]
-pub(crate) struct AuthenticatedHead {
-    pub(crate) who: Arc<Principal>,
-    pub(crate) route: Route,
-    pub(crate) arrival: Arrival,
-    pub(crate) head: Parts,
-    pub(crate) stream: Arc<ResponseStream>,
-}
-
-impl AuthenticatedHead {
-    /// Refused by its head alone.
-    pub(crate) fn unreadable(&self, status: StatusCode, message: &str) -> Ended {
-        unreadable(&self.who, &self.route, status, message, ReasonCode::DenyMalformed)
-    }
-
-    /// As a request that carries no message, in this session.
-    pub(crate) fn into_asked(self, session: Arc<Session>) -> RequestContext {
-        RequestContext {
-            who: self.who,
-            route: self.route,
-            arrival: self.arrival,
-            method: mcp::Method::Other(String::new()),
-            client: Client::Legacy(session),
-            args: (None, None),
-            stream: self.stream,
-        }
-    }
-}
-
-/// Whether the client takes a stream for an answer.
-fn streams(request: &HttpRequest<Incoming>) -> Streams {
-    if mcp::http::admits_events(request.headers()) {
+/// Answers one HTTP request. The work begins at once and goes on when the caller hangs up, so
+/// that every request is recorded, whether or not anybody waits for its answer.
+pub fn handle<B>(
+    gateway: Arc<Gateway>,
+    request: HttpRequest<B>,
+    peer: Peer,
+) -> impl Future<Output = Response<ReplyBody>> + Send + 'static
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Send,
+{
+    let at_work = gateway.begin_work();
+    let streams = if mcp::http::admits_events(request.headers()) {
         Streams::Taken
     } else {
         Streams::Refused
+    };
+    let stream = ResponseStream::new(streams);
+    let heard = stream.clone();
+    let work = Detached::new(|| async move {
+        let _at_work = at_work;
+        answer(&gateway, request, &peer, &stream).await
+    });
+    Attended::new(work, heard)
+}
+
+/// What a request led to before its record is written.
+enum Received {
+    /// A notification or an answer was taken; there is nothing to say.
+    Taken,
+    Ended(Box<Ended>),
+    Batch(Vec<(Arrival, Ended)>),
+}
+
+impl From<Ended> for Received {
+    fn from(ended: Ended) -> Self {
+        Self::Ended(Box::new(ended))
     }
 }
 
-/// A request being answered: driven by its connection until something is to be said, then by a
-/// task of its own, with the stream in the connection's hands.
-struct Attended<F: Future<Output = Answer> + Send + 'static> {
-    work: Option<Detached<F>>,
-    stream: Arc<ResponseStream>,
-}
-
-impl<F: Future<Output = Answer> + Send + 'static> Future for Attended<F> {
-    type Output = Response<ReplyBody>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(work) = &mut self.work else {
-            return Poll::Pending;
-        };
-        let worked = Pin::new(work).poll(context);
-        if let Poll::Ready(body) = self.stream.poll_body(context) {
-            // Letting go of the work gives it a task of its own. If it is done, its answer is in the stream.
-            self.work = None;
-            return Poll::Ready(Answer::stream(body).into_response());
-        }
-        worked.map(|answer| {
-            self.work = None;
-            answer.into_response()
-        })
-    }
-}
-
-impl<F: Future<Output = Answer> + Send + 'static> Drop for Attended<F> {
-    fn drop(&mut self) {
-        if self.work.is_some() {
-            self.stream.hang_up();
+impl From<Result<(), Box<Ended>>> for Received {
+    fn from(taken: Result<(), Box<Ended>>) -> Self {
+        match taken {
+            Ok(()) => Self::Taken,
+            Err(ended) => Self::Ended(ended),
         }
     }
+}
+
+async fn answer<B>(gateway: &Gateway, request: HttpRequest<B>, peer: &Peer, stream: &Arc<ResponseStream>) -> Answer
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let snapshot = gateway.in_force();
+    let (head, body) = request.into_parts();
+    let route = Route::of(head.uri.path());
+    if let Some(answer) = open_route(gateway, &snapshot, &route, &head) {
+        return answer;
+    }
+    let mut arrival = arrival(&head.headers, peer.address);
+    let form = mcp::http::answer_form(&head.headers).unwrap_or(AnswerForm::Json);
+    let bodiless = head.method == Verb::HEAD;
+    let received = match identify(&snapshot, &route, head, peer).await {
+        Ok(head) => {
+            let incoming = IncomingRequest {
+                head: Arc::new(head),
+                route,
+                arrival,
+                stream: stream.clone(),
+                snapshot,
+            };
+            receive(gateway, incoming, body, &mut arrival).await
+        }
+        Err(ended) => Received::Ended(ended),
+    };
+    match received {
+        Received::Taken => Answer::acknowledged(),
+        Received::Ended(mut ended) if bodiless => {
+            ended.reply = ended.reply.without_body();
+            conclude(gateway, &arrival, *ended, 0).await
+        }
+        Received::Ended(ended) if stream.is_stream() => {
+            let answer = conclude(gateway, &arrival, *ended, stream.said()).await;
+            if let Some(message) = answer.into_message() {
+                stream.finish(&message).await;
+            }
+            Answer::acknowledged()
+        }
+        Received::Ended(mut ended) => {
+            ended.reply = ended.reply.in_form(form);
+            conclude(gateway, &arrival, *ended, 0).await
+        }
+        Received::Batch(members) => Box::pin(conclude_batch(gateway, members, form)).await,
+    }
+}
+
+/// Probes and public documents: the only answers without a credential, and without a record.
+fn open_route(gateway: &Gateway, snapshot: &Snapshot, route: &Route, head: &Parts) -> Option<Answer> {
+    if head.method != Verb::GET {
+        return None;
+    }
+    match route {
+        Route::Health => Some(Answer::probe(StatusCode::OK, "ok")),
+        Route::Ready if gateway.ledger.is_healthy() => Some(Answer::probe(StatusCode::OK, "ready")),
+        Route::Ready => Some(Answer::probe(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
+        Route::Metadata(path) => {
+            let issuers = snapshot.identity.issuer_names();
+            snapshot
+                .allowed_hosts
+                .admits(&head.uri, &head.headers)
+                .then(|| Answer::document(metadata::document(&snapshot.public_url, path, &issuers)))
+        }
+        Route::Federated | Route::Server(_) | Route::Nowhere => None,
+    }
+}
+
+/// Host and origin first, then the credential; no byte of the body is read before.
+async fn identify(
+    snapshot: &Snapshot,
+    route: &Route,
+    head: Parts,
+    peer: &Peer,
+) -> Result<AuthenticatedHead, Box<Ended>> {
+    if !snapshot.allowed_hosts.admits(&head.uri, &head.headers) {
+        let reason = ReasonCode::DenyOrigin;
+        let message = "the Host or Origin header is not one this gateway serves";
+        let reply = Prepared::status(StatusCode::FORBIDDEN, None, message, reason);
+        return Err(unidentified(reason, reply));
+    }
+    let server = route.server().map(ServerId::as_str);
+    snapshot.identity.identify(head, peer, server).await.map_err(|reason| {
+        let error = (reason != ReasonCode::DenyNoAuthn).then_some("invalid_token");
+        let challenge = metadata::challenge(&snapshot.public_url, &route.resource_path(), error);
+        let reply = Prepared::status(StatusCode::UNAUTHORIZED, None, &sentence(reason), reason);
+        unidentified(reason, reply.with_challenge(challenge))
+    })
 }
 
 fn unidentified(reason: ReasonCode, reply: Prepared) -> Box<Ended> {
@@ -440,64 +180,155 @@ fn unidentified(reason: ReasonCode, reply: Prepared) -> Box<Ended> {
     Box::new(Ended { ending, reply })
 }
 
-/// Counts a request for as long as it is at work.
-struct AtWork(Arc<AtomicUsize>);
-
-impl AtWork {
-    fn begin(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count.clone())
+/// A request of a known principal: by its HTTP method, then by its message.
+async fn receive<B>(gateway: &Gateway, mut incoming: IncomingRequest, body: B, arrival: &mut Arrival) -> Received
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if !matches!(incoming.route, Route::Federated | Route::Server(_)) {
+        let message = "there is nothing at this address; use /mcp";
+        return incoming.unreadable(StatusCode::NOT_FOUND, message).into();
+    }
+    match *incoming.head.verb() {
+        Verb::POST => {}
+        Verb::GET => return Box::pin(legacy::open_stream(gateway, incoming)).await.into(),
+        Verb::DELETE => return legacy::end_session(gateway, incoming).into(),
+        _ => return incoming.unreadable(StatusCode::METHOD_NOT_ALLOWED, "use POST").into(),
+    }
+    let read = read(&mut incoming, body).await;
+    *arrival = incoming.arrival;
+    match read {
+        Ok(body) => take_body(gateway, incoming, &body).await,
+        Err(ended) => Received::Ended(ended),
     }
 }
 
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+/// The body, if its head admits reading it.
+async fn read<B>(incoming: &mut IncomingRequest, body: B) -> Result<Bytes, Box<Ended>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let headers = incoming.head.headers();
+    if !mcp::http::is_plain_json(headers) {
+        let message = "the body must be application/json, not encoded";
+        return Err(Box::new(
+            incoming.unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message),
+        ));
+    }
+    if mcp::http::answer_form(headers).is_none() {
+        let message = "Accept must admit application/json or text/event-stream";
+        return Err(Box::new(incoming.unreadable(StatusCode::NOT_ACCEPTABLE, message)));
+    }
+    let limit = incoming.snapshot.limits.request_bytes;
+    let read = read_body(body, limit, &mut incoming.arrival).await;
+    read.map_err(|fault| {
+        Box::new(match fault {
+            BodyFault::TooLarge => {
+                let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, ReasonCode::DenyPayloadTooLarge);
+                incoming.unreadable_because(status, "the body is larger than the limit", code)
+            }
+            BodyFault::Unfinished => {
+                let message = "the body did not arrive whole and in time";
+                incoming.unreadable(StatusCode::REQUEST_TIMEOUT, message)
+            }
+        })
+    })
+}
+
+/// One message, or a batch where the session's version still has them.
+async fn take_body(gateway: &Gateway, incoming: IncomingRequest, body: &Bytes) -> Received {
+    let depth = incoming.snapshot.limits.request_depth;
+    match envelope::parse(body, depth) {
+        Err(Malformed::Batch) if legacy::takes_batches(gateway, &incoming) => {
+            match envelope::split_batch(body, depth, LARGEST_BATCH) {
+                Ok(members) => Box::pin(take_batch(gateway, incoming, members, depth)).await,
+                Err(fault) => malformed(&incoming, fault).into(),
+            }
+        }
+        Ok(message) => take_message(gateway, &incoming, message).await,
+        Err(fault) => malformed(&incoming, fault).into(),
     }
 }
 
-/// Where the stages before the method led.
-pub(crate) enum Walked {
-    Acknowledged,
-    Ended(Box<Ended>),
-    Batch(Vec<(Arrival, Ended)>),
-}
-
-impl From<Ended> for Walked {
-    fn from(ended: Ended) -> Self {
-        Self::Ended(Box::new(ended))
+async fn take_message(gateway: &Gateway, incoming: &IncomingRequest, message: Message) -> Received {
+    match message {
+        Message::Request(request) => era::serve(gateway, incoming, &request).await.into(),
+        Message::Notification(notification) => legacy::take(gateway, incoming, &notification).into(),
+        Message::Response(response) => legacy::take_response(gateway, incoming, response).into(),
     }
 }
 
-pub(crate) fn unreadable(
-    who: &Arc<Principal>,
-    route: &Route,
-    status: StatusCode,
-    message: &str,
-    reason: ReasonCode,
-) -> Ended {
-    let server_id = route.server().map(ToString::to_string);
-    Ended {
-        ending: Ending::Unreadable {
-            who: who.clone(),
-            reason,
-            server_id,
-        },
-        reply: Prepared::status(status, None, message, reason),
+/// Each member of a batch walks by itself and has a record of its own.
+async fn take_batch(gateway: &Gateway, incoming: IncomingRequest, members: Vec<Bytes>, depth: usize) -> Received {
+    let mut ended = Vec::new();
+    for member in members {
+        let arrival = Arrival {
+            size_bytes_in: member.len() as u64,
+            ..arrival(incoming.head.headers(), incoming.arrival.address)
+        };
+        let incoming = IncomingRequest {
+            arrival,
+            // A stream is of one request.
+            stream: ResponseStream::new(Streams::Refused),
+            ..incoming.clone()
+        };
+        let received = match envelope::parse(&member, depth) {
+            Ok(Message::Request(request)) if *request.method() == Method::Initialize => {
+                let message = "`initialize` must not be part of a batch";
+                let context = incoming.with_message(&request);
+                context
+                    .refused_by_status(StatusCode::BAD_REQUEST, &request, message)
+                    .into()
+            }
+            Ok(message) => Box::pin(take_message(gateway, &incoming, message)).await,
+            Err(fault) => malformed(&incoming, fault).into(),
+        };
+        match received {
+            Received::Taken | Received::Batch(_) => {}
+            Received::Ended(one) => ended.push((arrival, *one)),
+        }
     }
+    Received::Batch(ended)
 }
 
-fn malformed(who: &Arc<Principal>, route: &Route, fault: Malformed) -> Ended {
+fn malformed(incoming: &IncomingRequest, fault: Malformed) -> Ended {
     let (code, reason) = match fault {
-        Malformed::NotUtf8 | Malformed::NotJson => (mcp::ErrorCode::ParseError, ReasonCode::DenyMalformed),
-        Malformed::DuplicateKey => (mcp::ErrorCode::InvalidRequest, ReasonCode::DenyDuplicateKey),
+        Malformed::NotUtf8 | Malformed::NotJson => (ErrorCode::ParseError, ReasonCode::DenyMalformed),
+        Malformed::DuplicateKey => (ErrorCode::InvalidRequest, ReasonCode::DenyDuplicateKey),
         Malformed::TooDeep | Malformed::Batch | Malformed::NotAMessage => {
-            (mcp::ErrorCode::InvalidRequest, ReasonCode::DenyMalformed)
+            (ErrorCode::InvalidRequest, ReasonCode::DenyMalformed)
         }
     };
-    let ended = unreadable(who, route, StatusCode::BAD_REQUEST, &fault.to_string(), reason);
+    let status = StatusCode::BAD_REQUEST;
+    let data = ErrorData::denied(code, fault.to_string(), reason);
     Ended {
-        reply: ended.reply.with_code(code),
-        ..ended
+        reply: Prepared::refusal(None, data).with_status(status),
+        ..incoming.unreadable_because(status, "", reason)
+    }
+}
+
+/// Every member of a batch is recorded; the answers leave together.
+async fn conclude_batch(gateway: &Gateway, members: Vec<(Arrival, Ended)>, form: AnswerForm) -> Answer {
+    let mut answers = Vec::with_capacity(members.len());
+    for (arrival, ended) in members {
+        answers.push(conclude(gateway, &arrival, ended, 0).await);
+    }
+    Answer::batch(answers, form)
+}
+
+/// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.
+async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64) -> Answer {
+    let Ended { ending, reply } = ended;
+    let message = reply.message(arrival.receipt_id);
+    let size = said + message.as_ref().map_or(0, |message| reply.size_of(message));
+    match gateway.ledger.append(arrival, ending, size).await {
+        Ok(receipt) => release_composed(reply, message, arrival.receipt_id, receipt),
+        Err(down) => {
+            tracing::error!(
+                error = &down as &dyn std::error::Error,
+                "an answer is withheld: it cannot be recorded"
+            );
+            reply.withheld_by_ledger(down)
+        }
     }
 }

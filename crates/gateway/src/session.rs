@@ -1,22 +1,25 @@
 //! Client sessions: opaque ids of 256 bits, kept here by their digest, bound to the principal that
 //! opened them, idle and absolute ends, the calls that can be cancelled, the streams that can be
-//! taken up, and the questions that wait for an answer.
+//! resumed, and the requests of servers that wait for an answer.
 
+pub(crate) mod capabilities;
+pub(crate) mod owner;
 pub(crate) mod replay;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use mcp::translate::LogLevel;
 use mcp::{Content, Version};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use vocabulary::{ActorType, Digest, Principal, ServerId, ServerScope, random_hex};
+use vocabulary::{Digest, Principal, ServerId, lock, random_hex};
 
-use crate::context::client::Abilities;
+use crate::message::Event;
+use crate::session::capabilities::ClientCapabilities;
+use crate::session::owner::Owner;
 use crate::session::replay::{Opening, ReplayBuffer};
 
 /// A session unused for this long ends.
@@ -32,7 +35,7 @@ pub(crate) struct Session {
     pub(crate) version: Version,
     pub(crate) digest: Digest,
     /// What the client said it can, when it opened the session.
-    pub(crate) abilities: Abilities,
+    pub(crate) capabilities: ClientCapabilities,
     /// Whose processes are used for it.
     pub(crate) processes: upstream::Owner,
     level: Mutex<Option<LogLevel>>,
@@ -49,45 +52,11 @@ pub(crate) struct Session {
     listeners: Mutex<HashMap<ServerId, AbortHandle>>,
 }
 
-/// Streams of a session that can be taken up; older ones are forgotten.
+/// Streams of a session that can be resumed; older ones are forgotten.
 const MOST_TRACKS: usize = 64;
 const MOST_SUBSCRIPTIONS: usize = 256;
-/// The track of what answers nothing.
+/// The stream of what answers nothing.
 const STANDING: u64 = 0;
-
-/// Who a session belongs to: the same subject and kind of actor, of the same issuer and organisation, with the same
-/// client, and with a credential that reaches as far.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
-    issuer: String,
-    sub: String,
-    client_id: Option<String>,
-    org_id: Option<String>,
-    actor_type: ActorType,
-    servers: ServerScope,
-}
-
-impl Owner {
-    pub(crate) fn of(who: &Principal) -> Self {
-        Self {
-            issuer: who.issuer.clone(),
-            sub: who.sub.clone(),
-            client_id: who.client_id.clone(),
-            org_id: who.org_id.clone(),
-            actor_type: who.actor_type,
-            servers: who.servers.clone(),
-        }
-    }
-
-    pub(crate) fn is(&self, who: &Principal) -> bool {
-        self.sub == who.sub
-            && self.issuer == who.issuer
-            && self.client_id == who.client_id
-            && self.org_id == who.org_id
-            && self.actor_type == who.actor_type
-            && self.servers == who.servers
-    }
-}
 
 /// All open sessions.
 #[derive(Default)]
@@ -100,13 +69,13 @@ impl Sessions {
         &self,
         who: &Principal,
         version: Version,
-        abilities: Abilities,
+        capabilities: ClientCapabilities,
     ) -> Option<(String, Arc<Session>)> {
         let id = random_hex(32).ok()?;
         let digest = Digest::of(id.as_bytes());
         let now = Instant::now();
         let owner = Owner::of(who);
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = lock(&self.0);
         let owned = || sessions.values().filter(|session| session.owner == owner).count();
         if sessions.len() >= MOST_PER_PRINCIPAL && (owned() >= MOST_PER_PRINCIPAL || sessions.len() >= MOST_SESSIONS) {
             make_room(&mut sessions, &owner, now)?;
@@ -115,8 +84,8 @@ impl Sessions {
             owner,
             version,
             digest,
-            processes: crate::context::client::owner(who, &abilities),
-            abilities,
+            processes: capabilities::owner(who, &capabilities),
+            capabilities,
             level: Mutex::default(),
             opened: now,
             used: Mutex::new(now),
@@ -138,7 +107,7 @@ impl Sessions {
     /// The session with this id, if it is open and belongs to `who`: anybody else's is unknown.
     pub(crate) fn find(&self, id: &str, who: &Principal) -> Option<Arc<Session>> {
         let digest = Digest::of(id.as_bytes());
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = lock(&self.0);
         let session = sessions.get(&digest)?.clone();
         if !session.is_alive(Instant::now()) {
             sessions.remove(&digest);
@@ -154,16 +123,13 @@ impl Sessions {
 
     /// Ends a session.
     pub(crate) fn close(&self, session: &Session) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&session.digest);
+        lock(&self.0).remove(&session.digest);
         session.end();
     }
 
     /// Whether a session is still open.
     pub(crate) fn is_open(&self, session: &Session) -> bool {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = lock(&self.0);
         sessions.contains_key(&session.digest) && session.is_alive(Instant::now())
     }
 }
@@ -193,11 +159,11 @@ impl Session {
     }
 
     fn last_used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.used)
     }
 
     fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.used) = Instant::now();
     }
 
     /// Completes when the session ends, or has ended before.
@@ -222,15 +188,15 @@ impl Session {
         *lock(&self.level) = Some(level);
     }
 
-    /// A new stream that can be taken up, with its first listener.
-    pub(crate) async fn open_replay(&self, listener: mpsc::Sender<Bytes>) -> Arc<ReplayBuffer> {
+    /// A new stream that can be resumed, with its first listener.
+    pub(crate) async fn open_replay(&self, listener: mpsc::Sender<Event>) -> Arc<ReplayBuffer> {
         let number = self.last_replay.fetch_add(1, Ordering::Relaxed) + 1;
         let replay = Arc::new(ReplayBuffer::new(number));
         replay.begin(listener, self.opening()).await;
         let mut replays = lock(&self.replays);
         replays.insert(number, replay.clone());
         while replays.len() > MOST_TRACKS {
-            // The standing track is the first and stays.
+            // The standing stream is the first and stays.
             let Some(oldest) = replays.keys().copied().find(|number| *number != STANDING) else {
                 break;
             };
@@ -245,7 +211,7 @@ impl Session {
     }
 
     /// The stream of what answers nothing, with a new listener.
-    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Bytes>) -> Option<Arc<ReplayBuffer>> {
+    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Event>) -> Option<Arc<ReplayBuffer>> {
         let replay = self.replay(STANDING)?;
         replay.begin(listener, self.opening()).await;
         Some(replay)
@@ -334,11 +300,11 @@ impl Session {
 
     /// Notes a call that a client may cancel by its id. A client that uses an id twice at a time
     /// cancels both.
-    pub(crate) fn begin(self: &Arc<Self>, id: &[u8]) -> OpenCall {
+    pub(crate) fn begin(self: &Arc<Self>, id: &[u8]) -> CancellableCall {
         let cancelled = Arc::new(Notify::new());
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.calls);
         calls.push((id.to_vec(), cancelled.clone()));
-        OpenCall {
+        CancellableCall {
             session: self.clone(),
             cancelled,
         }
@@ -346,7 +312,7 @@ impl Session {
 
     /// Cancels the calls with this id that are open.
     pub(crate) fn cancel(&self, id: &[u8]) {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = lock(&self.calls);
         for (_, cancelled) in calls.iter().filter(|(open, _)| open == id) {
             cancelled.notify_one();
         }
@@ -378,57 +344,52 @@ impl Drop for Posed {
     }
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A call in flight; forgotten when dropped.
-pub(crate) struct OpenCall {
+/// A call in prepared; forgotten when dropped.
+pub(crate) struct CancellableCall {
     session: Arc<Session>,
     cancelled: Arc<Notify>,
 }
 
-impl OpenCall {
+impl CancellableCall {
     /// Completes when the client cancels.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.notified().await;
     }
 }
 
-impl Drop for OpenCall {
+impl Drop for CancellableCall {
     fn drop(&mut self) {
-        let mut calls = self.session.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.session.calls);
         calls.retain(|(_, cancelled)| !Arc::ptr_eq(cancelled, &self.cancelled));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use vocabulary::Authn;
-
-    use super::*;
-
-    fn principal(sub: &str) -> Principal {
-        Principal {
-            sub: sub.into(),
-            actor_type: ActorType::Agent,
-            client_id: None,
-            org_id: None,
-            issuer: "portreeve".into(),
-            authn: Authn::Token,
-            act: vec![],
-            run: None,
-            groups: BTreeSet::new(),
-            claims: BTreeMap::new(),
-            servers: ServerScope::Every,
-        }
+pub(crate) fn principal(sub: &str) -> Principal {
+    Principal {
+        sub: sub.into(),
+        actor_type: vocabulary::ActorType::Agent,
+        client_id: None,
+        org_id: None,
+        issuer: "portreeve".into(),
+        authn: vocabulary::Authn::Token,
+        act: vec![],
+        run: None,
+        groups: BTreeSet::new(),
+        claims: BTreeMap::new(),
+        servers: vocabulary::ServerScope::Every,
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_session_is_found_by_its_owner_alone_and_not_after_its_end() {
         let sessions = Sessions::default();
         let (id, session) = sessions
-            .open(&principal("ann"), Version::LATEST, Abilities::none())
+            .open(&principal("ann"), Version::LATEST, ClientCapabilities::none())
             .expect("room");
         assert_eq!(id.len(), 64);
         assert!(sessions.find(&id, &principal("ann")).is_some());
@@ -442,12 +403,12 @@ mod tests {
     fn one_principal_cannot_crowd_out_the_others() {
         let sessions = Sessions::default();
         let (bobs, _) = sessions
-            .open(&principal("bob"), Version::LATEST, Abilities::none())
+            .open(&principal("bob"), Version::LATEST, ClientCapabilities::none())
             .expect("room");
         let ids: Vec<_> = (0..MOST_PER_PRINCIPAL + 5)
             .map(|_| {
                 sessions
-                    .open(&principal("ann"), Version::LATEST, Abilities::none())
+                    .open(&principal("ann"), Version::LATEST, ClientCapabilities::none())
                     .expect("room")
                     .0
             })
@@ -464,7 +425,7 @@ mod tests {
     async fn a_call_is_cancelled_by_its_id_alone() {
         let sessions = Sessions::default();
         let (_, session) = sessions
-            .open(&principal("ann"), Version::LATEST, Abilities::none())
+            .open(&principal("ann"), Version::LATEST, ClientCapabilities::none())
             .expect("room");
         let (call, other) = (session.begin(b"7"), session.begin(b"8"));
         session.cancel(b"7");

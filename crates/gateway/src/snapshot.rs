@@ -1,23 +1,22 @@
-//! The town behind the gate: everything one call looks at, assembled before any call and swapped
-//! as a whole. A call loads it once and sees nothing else change.
+//! Everything one call looks at, assembled before any call and swapped as a whole. A call loads it once and sees nothing
+//! else change; whoever means the rules in force at another moment asks for them by name.
+
+pub(crate) mod tool;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-use mcp::headers::Marks;
-use mcp::method::federated;
-use policy::{Inventory, OutputState, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
-use screening::arguments::{ArgumentRules, Fields};
-use screening::definition::unforged;
+use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
+use screening::arguments::Fields;
 use screening::detect::Detector;
-use screening::result::validate::Declaration;
 use tokio::sync::watch;
-use vocabulary::json::{self, Value};
-use vocabulary::{Principal, ServerId, ToolId, canonical};
+use vocabulary::json;
+use vocabulary::{Principal, ServerId, ToolId};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::host::AllowedHosts;
+use crate::snapshot::tool::CompiledTool;
 
 /// Bounds on what a client and a server may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +55,7 @@ pub enum ServerState {
     Down,
 }
 
-/// What a town is assembled from.
+/// What a snapshot is assembled from.
 pub struct SnapshotParts {
     /// The ways of proving who one is.
     pub identity: Arc<Identity>,
@@ -89,7 +88,7 @@ pub struct SnapshotParts {
     pub arguments: ArgumentSecrets,
     /// Which permits are good: a new number voids those of the last.
     pub epoch: u64,
-    /// The town before this one; what did not change is taken over.
+    /// The snapshot before this one; what did not change is taken over.
     pub previous: Option<Arc<Snapshot>>,
 }
 
@@ -109,8 +108,8 @@ pub struct Snapshot {
     pub(crate) identity: Arc<Identity>,
     pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) public_url: String,
-    pub(crate) policy: Arc<policy::Snapshot>,
-    pub(crate) limiter: policy::Limits,
+    pub(crate) policy: Arc<policy::PolicySnapshot>,
+    pub(crate) limiter: policy::CallLimits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
     /// Since when what servers send is judged by these rules, if it was judged by others before.
@@ -122,33 +121,8 @@ pub struct Snapshot {
     tools: HashMap<ToolId, Arc<CompiledTool>>,
 }
 
-/// What the gateway keeps beside a tool's entry.
-pub(crate) struct CompiledTool {
-    pub(crate) rules: ArgumentRules,
-    /// What the tool declares of its output.
-    pub(crate) output: Declaration,
-    /// What of the arguments a modern request repeats in its headers.
-    pub(crate) marks: Marks,
-    /// Whether the tool runs as a task of the legacy era only.
-    pub(crate) needs_task: bool,
-    fields: Fields,
-    limits: json::Limits,
-    entry: Arc<ToolEntry>,
-    plain: OnceLock<Display>,
-    federated: OnceLock<Option<Display>>,
-}
-
-/// A definition as a list shows it, and its canonical form for the catalogue's hash.
-pub(crate) struct Display {
-    pub(crate) definition: Vec<u8>,
-    pub(crate) canonical: Vec<u8>,
-}
-
-/// The longest name on the federated route; longer ones are listed on their server's own.
-const LONGEST_NAME: usize = 128;
-
 impl Snapshot {
-    /// Assembles a town. A tool whose input schema cannot be used is quarantined: arguments never
+    /// Assembles a snapshot. A tool whose input schema cannot be used is quarantined: arguments never
     /// leave unchecked.
     #[must_use]
     pub fn assemble(plan: SnapshotParts) -> Self {
@@ -194,7 +168,7 @@ impl Snapshot {
             identity: plan.identity,
             allowed_hosts: plan.allowed_hosts,
             public_url: plan.public_url,
-            policy: Arc::new(policy::Snapshot::build(inventory, plan.rules, plan.epoch)),
+            policy: Arc::new(policy::PolicySnapshot::build(inventory, plan.rules, plan.epoch)),
             limiter: plan.limiter,
             limits: plan.limits,
             rules_since,
@@ -213,7 +187,7 @@ impl Snapshot {
 
     /// The policies and the inventory in force.
     #[must_use]
-    pub fn policy(&self) -> &Arc<policy::Snapshot> {
+    pub fn policy(&self) -> &Arc<policy::PolicySnapshot> {
         &self.policy
     }
 
@@ -303,79 +277,4 @@ fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<
     let waiting = inventory.tools().iter().filter(waits);
     let doubtful = waiting.filter(|entry| screening::definition::is_doubtful(&entry.definition, detector));
     doubtful.map(|entry| entry.id.clone()).collect()
-}
-
-impl CompiledTool {
-    /// `None` where the input schema cannot be used.
-    fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
-        let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;
-        let marks = Marks::read(&entry.input_schema).ok()?;
-        let (plain, federated) = (OnceLock::new(), OnceLock::new());
-        let (server, tool) = (&entry.id.server, &entry.id.name);
-        tracing::debug!(%server, %tool, "what judges calls of a tool was compiled");
-        Some(Arc::new(Self {
-            rules,
-            output: Declaration::compile(entry.output_schema.as_deref()),
-            marks,
-            needs_task: mcp::task::is_required(&entry.definition),
-            fields,
-            limits,
-            entry: entry.clone(),
-            plain,
-            federated,
-        }))
-    }
-
-    fn is_for(&self, entry: &ToolEntry, fields: Fields, limits: &json::Limits) -> bool {
-        self.fields == fields && self.limits == *limits && *self.entry == *entry
-    }
-
-    fn output_state(&self) -> OutputState {
-        match &self.output {
-            Declaration::Nothing => OutputState::Absent,
-            Declaration::Uncompilable { .. } => OutputState::Unusable,
-            Declaration::Schema(_) if self.output.is_vacuous() => OutputState::Vacuous,
-            Declaration::Schema(_) if self.output.is_partial() => OutputState::Partly,
-            Declaration::Schema(_) => OutputState::Enforced,
-        }
-    }
-
-    /// The definition under its own name.
-    pub(crate) fn plain(&self) -> &Display {
-        self.plain
-            .get_or_init(|| Display::of(unforged(&self.entry.definition).into_owned()))
-    }
-
-    /// The definition under `server__tool`; `None` where that is too long.
-    pub(crate) fn federated(&self) -> Option<&Display> {
-        let make = || {
-            let name = federated(self.entry.id.server.as_str(), self.entry.id.name.as_str());
-            if name.chars().count() > LONGEST_NAME {
-                return None;
-            }
-            let definition = unforged(&self.entry.definition);
-            let span = mcp::server::member_span(&definition, "name")?;
-            let mut renamed = definition.get(..span.start)?.to_vec();
-            mcp::compose::string(&name, &mut renamed);
-            renamed.extend_from_slice(definition.get(span.end..)?);
-            Some(Display::of(renamed))
-        };
-        self.federated.get_or_init(make).as_ref()
-    }
-}
-
-impl Display {
-    pub(crate) fn of(definition: Vec<u8>) -> Self {
-        const READING: json::Limits = json::Limits {
-            max_bytes: 1 << 20,
-            max_depth: 512,
-            max_string: 1 << 20,
-            max_items: 1 << 20,
-        };
-        let mut canonical = Vec::with_capacity(definition.len());
-        if let Ok(tree) = Value::parse(&definition, &READING) {
-            canonical::write(&tree, &mut canonical);
-        }
-        Self { definition, canonical }
-    }
 }

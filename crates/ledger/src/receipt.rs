@@ -118,6 +118,7 @@ impl EventReceipt {
 ///
 /// ```compile_fail,E0599
 /// use portreeve_ledger::Recorded;
+/// #[derive(Clone)]
 /// struct Fact;
 /// fn twice(recorded: Recorded<Fact>) -> [Recorded<Fact>; 2] {
 ///     [recorded.clone(), recorded]

@@ -87,30 +87,120 @@ impl<'a> CheckedArguments<'a> {
     }
 }
 
-/// What was checked before it leaves, and is bound to a permit by its digest.
-pub trait Checked: Sync {
+/// What was checked before it leaves: it owns the bytes that are sent, and is bound to a permit by its digest.
+///
+/// Nothing outside this crate can be such evidence, so nothing can report a digest of other bytes than it holds:
+///
+/// ```compile_fail,E0277
+/// struct Forged(Vec<u8>);
+/// impl portreeve_screening::arguments::Checked for Forged {
+///     fn digest(&self) -> vocabulary::Digest { vocabulary::Digest::of(b"something harmless") }
+///     fn arguments(&self) -> Option<&[u8]> { Some(&self.0) }
+///     fn members(&self) -> &[portreeve_screening::arguments::Member<'_>] { &[] }
+///     fn meta(&self) -> &[portreeve_screening::arguments::Member<'_>] { &[] }
+/// }
+/// ```
+///
+/// ```
+/// fn send(checked: &dyn portreeve_screening::arguments::Checked) -> Option<&[u8]> {
+///     checked.arguments()
+/// }
+/// ```
+pub trait Checked: sealed::Sealed + Sync {
     /// The digest of its canonical form.
     fn digest(&self) -> Digest;
 
     /// A tool's arguments, byte for byte as they came.
     fn arguments(&self) -> Option<&[u8]>;
+
+    /// The other members of `params` that go along, byte for byte as they came.
+    fn members(&self) -> &[Member<'_>];
+
+    /// The client's own members of `_meta` that go along, likewise.
+    fn meta(&self) -> &[Member<'_>];
 }
 
-impl Checked for CheckedArguments<'_> {
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A member of an object: its name, and its value as raw JSON.
+pub type Member<'a> = (&'a str, &'a [u8]);
+
+/// What stands beside a tool's arguments, or in the params of another method.
+#[derive(Clone, Debug, Default)]
+pub struct Beside<'a> {
+    /// Members of `params`.
+    pub members: Vec<Member<'a>>,
+    /// Members of `_meta`.
+    pub meta: Vec<Member<'a>>,
+}
+
+/// A tool's call: its arguments, which kept to the rules of the tool, and what goes along beside them within the limits.
+///
+/// Only [`check_call`] makes one.
+#[derive(Debug)]
+pub struct CheckedCall<'a> {
+    arguments: CheckedArguments<'a>,
+    beside: Beside<'a>,
+}
+
+impl<'a> CheckedCall<'a> {
+    /// The arguments.
+    #[must_use]
+    pub fn arguments(&self) -> &CheckedArguments<'a> {
+        &self.arguments
+    }
+}
+
+impl sealed::Sealed for CheckedCall<'_> {}
+
+impl Checked for CheckedCall<'_> {
     fn digest(&self) -> Digest {
-        self.digest
+        self.arguments.digest
     }
 
     fn arguments(&self) -> Option<&[u8]> {
-        self.raw
+        self.arguments.raw
+    }
+
+    fn members(&self) -> &[Member<'_>] {
+        &self.beside.members
+    }
+
+    fn meta(&self) -> &[Member<'_>] {
+        &self.beside.meta
     }
 }
 
-/// The params of a request that calls no tool, within the limits.
+/// Takes what stands beside checked arguments along with them.
+///
+/// # Errors
+/// When something of it is beyond the limits of arguments, or named twice within.
+pub fn check_call<'a>(
+    arguments: CheckedArguments<'a>,
+    beside: Beside<'a>,
+    limits: &Limits,
+) -> Result<CheckedCall<'a>, BesideLimits> {
+    let mut values = beside.members.iter().chain(&beside.meta);
+    if values.all(|(_, raw)| is_within(raw, limits)) {
+        Ok(CheckedCall { arguments, beside })
+    } else {
+        Err(BesideLimits)
+    }
+}
+
+/// Something beside the arguments does not keep to their limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a member of `params` is beyond the limits of arguments, or named twice within")]
+pub struct BesideLimits;
+
+/// The params of a request that calls no tool, within the limits, byte for byte as the caller sent them.
 ///
 /// Only [`check_params`] makes them.
 #[derive(Debug)]
 pub struct CheckedParams<'a> {
+    beside: Beside<'a>,
     tree: Value<'a>,
     digest: Digest,
     spelling: Spelling,
@@ -136,6 +226,8 @@ impl<'a> CheckedParams<'a> {
     }
 }
 
+impl sealed::Sealed for CheckedParams<'_> {}
+
 impl Checked for CheckedParams<'_> {
     fn digest(&self) -> Digest {
         self.digest
@@ -143,6 +235,14 @@ impl Checked for CheckedParams<'_> {
 
     fn arguments(&self) -> Option<&[u8]> {
         None
+    }
+
+    fn members(&self) -> &[Member<'_>] {
+        &self.beside.members
+    }
+
+    fn meta(&self) -> &[Member<'_>] {
+        &self.beside.meta
     }
 }
 
@@ -153,20 +253,43 @@ pub fn is_within(raw: &[u8], limits: &Limits) -> bool {
     size::read(raw, limits).is_ok()
 }
 
-/// Checks the raw `params` of a request that calls no tool: size, depth, duplicate names at any depth.
+/// Checks the raw `params` of a request that calls no tool: size, depth, duplicate names at any depth. What is to be sent
+/// of them must lie within them: nothing is sent that was not read here.
 ///
 /// # Errors
 /// The first rule they break.
-pub fn check_params<'a>(raw: Option<&'a [u8]>, limits: &Limits) -> Result<CheckedParams<'a>, Refusal> {
+pub fn check_params<'a>(
+    raw: Option<&'a [u8]>,
+    sent: Beside<'a>,
+    limits: &Limits,
+) -> Result<CheckedParams<'a>, Refusal> {
     let mut tree = match raw {
         Some(raw) => size::read(raw, limits)?,
         None => Value::Object(Vec::new()),
     };
+    let mut values = sent.members.iter().chain(&sent.meta);
+    if !values.all(|(_, value)| lies_within(value, raw.unwrap_or_default())) {
+        return Err(Refusal {
+            code: ReasonCode::DenyMalformed,
+            message: "the params are not those that were read".to_owned(),
+            digest: None,
+        });
+    }
     if let Value::Object(members) = &mut tree {
         members.retain(|(name, _)| !matches!(&**name, "_meta" | "inputResponses" | "requestState"));
     }
     let (digest, spelling) = canonical::digest(&tree);
-    Ok(CheckedParams { tree, digest, spelling })
+    Ok(CheckedParams {
+        beside: sent,
+        tree,
+        digest,
+        spelling,
+    })
+}
+
+fn lies_within(part: &[u8], whole: &[u8]) -> bool {
+    let (part, whole) = (part.as_ptr_range(), whole.as_ptr_range());
+    whole.start <= part.start && part.end <= whole.end
 }
 
 /// Arguments that are not let through.

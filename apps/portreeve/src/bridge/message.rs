@@ -237,16 +237,16 @@ mod tests {
             (error["id"].clone(), error["error"]["code"].clone())
         };
         let null = serde_json::Value::Null;
-        assert_eq!(told("{"), (null.clone(), PARSE_ERROR.into()));
-        assert_eq!(told("hello"), (null.clone(), PARSE_ERROR.into()));
-        assert_eq!(told("{}"), (null.clone(), INVALID_REQUEST.into()));
+        assert_eq!(told("{"), (null.clone(), PARSE_ERROR.as_i32().into()));
+        assert_eq!(told("hello"), (null.clone(), PARSE_ERROR.as_i32().into()));
+        assert_eq!(told("{}"), (null.clone(), INVALID_REQUEST.as_i32().into()));
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#),
-            (null, INVALID_REQUEST.into())
+            (null, INVALID_REQUEST.as_i32().into())
         );
         assert_eq!(
             told(r#"{"jsonrpc":"2.0","id":4,"method":"ping","params":[1]}"#),
-            (4.into(), INVALID_REQUEST.into())
+            (4.into(), INVALID_REQUEST.as_i32().into())
         );
     }
 }

@@ -132,7 +132,7 @@ impl Rest {
         let spotlight = section.read("spotlight_untrusted", Entry::boolean);
         let strip = section.read("strip_control_chars", Entry::boolean);
         let classes = section.read("strip_classes", |value| {
-            value.distinct(|item| item.word(Class::ALL, Class::name))
+            value.distinct(|item| item.word(Class::ALL, Class::as_str))
         });
         let max_redactions = section.read("max_redactions", |value| value.number(0..=1_000_000));
         section.finish();

@@ -44,7 +44,7 @@ impl Running {
 
     /// Asks again whoever says that its tools changed, until the gateway stops.
     pub(super) async fn ask_the_stale(self: Arc<Self>) {
-        let mut stale = self.gateway().stale_servers();
+        let mut stale = gateway::stale_servers(self.gateway());
         while let Some(id) = stale.next().await {
             if let Some(line) = self.with_current(|current| current.servers.get(&id).cloned()) {
                 line.bell.notify_one();
@@ -62,7 +62,7 @@ impl Running {
                 continue;
             }
             let began = tokio::time::Instant::now();
-            let _ = self.gateway().hear_changes(&line.server).await;
+            let _ = gateway::hear_changes(self.gateway(), &line.server).await;
             // A server without such a stream is tried now and then; one that closes it, soon.
             retry = if began.elapsed() > LAST_RETRY {
                 FIRST_RETRY

@@ -223,8 +223,8 @@ impl Running {
 }
 
 impl ports::Inventory for Helm {
-    fn snapshot(&self) -> Result<Arc<Snapshot>, PortError> {
-        Ok(self.running.gateway().snapshot().policy().clone())
+    fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
+        Ok(self.running.gateway().in_force().policy().clone())
     }
 
     fn approve(

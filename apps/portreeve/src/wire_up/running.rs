@@ -1,4 +1,4 @@
-//! A running gateway: what must outlive a reload, and how a town is assembled from it.
+//! A running gateway: what must outlive a reload, and how a snapshot is assembled from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct Running {
     pub(super) certificate: Option<Arc<ServingCertificate>>,
     pub(super) public_url: String,
     pub(super) started: Timestamp,
-    /// Taken while a town is being replaced, so that two changes do not lose one another.
+    /// Taken while a snapshot is being replaced, so that two changes do not lose one another.
     pub(super) building: tokio::sync::Mutex<()>,
     /// Probed once, when the first server needs it.
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
@@ -62,7 +62,7 @@ pub(super) struct ServerLine {
 const EPOCH: u64 = 1;
 
 impl Running {
-    /// Opens ledger and store and assembles the first town.
+    /// Opens ledger and store and assembles the first snapshot.
     pub(super) fn new(
         config: Config,
         (clock, launcher): (Clock, Option<Arc<Launcher>>),
@@ -118,7 +118,7 @@ impl Running {
         read(&mut lock(&self.current))
     }
 
-    /// A town of what is known now; what did not change is taken over from `previous`.
+    /// A snapshot of what is known now; what did not change is taken over from `previous`.
     fn assemble(&self, previous: Option<Arc<Snapshot>>) -> Snapshot {
         let plan = self.with_current(|current| SnapshotParts {
             identity: current.identity.clone(),
@@ -145,9 +145,9 @@ impl Running {
         Snapshot::assemble(plan)
     }
 
-    /// Puts a town of what is known now in force.
+    /// Puts a snapshot of what is known now in force.
     pub(super) fn rebuild(&self) {
-        let snapshot = self.assemble(Some(self.gateway().snapshot()));
+        let snapshot = self.assemble(Some(self.gateway().in_force()));
         self.gateway().replace_snapshot(snapshot);
     }
 

@@ -1,330 +1,253 @@
-//! Carries a permitted request to its server and brings the answer back: intent, credential,
-//! dispatch, chokepoint, and the adaptation to the client's era.
+//! Takes a permitted request to its server: intent, credential, dispatch; [`answer`](crate::call::answer) brings back what
+//! came. From medium risk on, the intent is on record before the request leaves.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use ledger::{DecisionFacts, Era as ClientEra, Intent, MessageFacts, Status};
+use ledger::{DecisionFacts, Era as ClientEra, Intent, MessageFacts};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
-use mcp::{Era, ErrorCode, Method, Request};
-use policy::{InFlight, Target};
-use screening::arguments::Checked;
-use screening::result::ScreenedResult;
-use upstream::{Dispatched, Failure, OutgoingRequest, PreparedCall, SeenConfinement, Server, TaskMode, prepare};
+use mcp::{Era, Method, Request};
+use screening::arguments::{Checked, Member};
+use upstream::{
+    Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
+};
 use vocabulary::Risk;
 
-use crate::call::rounds::{Binding, Round, unusable};
+use crate::call::answer::{arrive, screened};
+use crate::call::forwarded::{Forwarded, TaskOfCall};
+use crate::call::rounds::ask::send_in_rounds;
+use crate::call::rounds::binding::Binding;
+use crate::call::rounds::park::{park, resume};
+use crate::call::rounds::state::{self, Round};
+use crate::call::send::send;
+use crate::call::subscribe::{note_subscription, subscribe_here};
+use crate::call::task;
 use crate::context::Ended;
-use crate::context::client::Client;
-use crate::era::initialize::Offers;
-use crate::events::observer::{CallObserver, Consequence, EventBudget};
-use crate::outcome::{Case, Decided};
-use crate::reply::Prepared;
-use crate::session::OpenCall;
+use crate::offers::Offers;
+use crate::outcome::CallRecord;
+use crate::stages::{Decided, Stages};
 
-/// Everything a request takes along.
+/// Everything a permitted request takes along.
 pub(crate) struct Permitted<'a> {
     pub(crate) decided: Decided,
     pub(crate) facts: MessageFacts,
+    pub(crate) sent: Sent<'a>,
+    pub(crate) kind: ResultKind,
+}
+
+/// What is sent, and what its server is told with it.
+pub(crate) struct Sent<'a> {
+    /// What was checked; its bytes are what is sent.
     pub(crate) checked: &'a dyn Checked,
-    /// Further members of `params`, raw.
-    pub(crate) extras: Vec<(&'a str, Cow<'a, [u8]>)>,
+    /// The server's own id of the task it is about, as the literal it sent.
+    pub(crate) task_id: Option<Vec<u8>>,
     pub(crate) marks: &'a Marks,
     /// Whether the tool runs as a task of the legacy era only.
     pub(crate) needs_task: bool,
-    pub(crate) kind: ResultKind,
 }
 
-/// A request on its way: what its record and its answer will need.
-pub(crate) struct Forwarded {
-    pub(crate) server: Arc<Server>,
-    pub(crate) era: Era,
-    pub(crate) facts: MessageFacts,
-    pub(crate) decision: DecisionFacts,
-    pub(crate) kind: ResultKind,
-    pub(crate) binding: Binding,
-    pub(crate) target: Target,
-    /// The task it is about, by the client's name for it; empty where it is about none.
-    pub(crate) task: String,
-    /// Whether the answer is about a task of a server with sessions.
-    pub(crate) session_task: bool,
-    /// What stands around the process it goes to.
-    pub(crate) walls: SeenConfinement,
-    /// Held while the request is under way.
-    pub(crate) seat: Option<InFlight>,
-}
-
-/// What the record of a request says, once it has arrived.
-pub(crate) fn arrived(facts: MessageFacts, walls: &SeenConfinement) -> MessageFacts {
-    MessageFacts {
-        walls: walls.now(),
-        ..facts
-    }
-}
-
-impl Case<'_> {
-    /// From medium risk on, the intent is on record before the request leaves.
-    pub(crate) async fn forward(&self, request: &Request, load: Permitted<'_>) -> Result<Ended, Box<Ended>> {
-        let Permitted {
-            decided:
-                Decided {
-                    permit,
-                    facts: decision,
-                    seat,
-                },
-            facts,
-            checked,
-            mut extras,
-            marks,
-            needs_task,
-            kind,
-        } = load;
-        let target = permit.target().clone();
-        let Some(server) = self.snapshot.server(target.server()) else {
-            return Ok(self.failed(facts, decision, None, &Failure::SessionGone));
-        };
-        let era = match server.era().await {
-            Ok(era) => era,
-            Err(failure) => return Ok(self.failed(facts, decision, Some(server.credential()), &failure)),
-        };
-        let session_task = self.session_task(request, era);
-        if !session_task && (self.asked.client.era(), era) != (ClientEra::Modern, Era::Modern) {
-            extras.retain(|(name, _)| *name != "task");
-        }
-        let binding = Binding::of(self.asked, permit.action(), &target, checked.digest());
-        let round = self.round(request, &binding)?;
-        self.announce(&facts, &decision).await?;
-        let forwarded = Forwarded {
-            server: server.clone(),
-            era,
-            facts,
-            decision,
-            kind,
-            binding,
-            target,
-            task: request.params().text("taskId").unwrap_or_default().into_owned(),
-            session_task,
-            walls: SeenConfinement::default(),
-            seat: Some(seat),
-        };
-        if era == Era::Modern && matches!(request.method(), Method::Subscribe | Method::Unsubscribe) {
-            return Ok(Box::pin(self.subscribe_here(request, forwarded)).await);
-        }
-        if let Round::Parked(parked, answers) = round {
-            return Ok(Box::pin(self.resume(request, forwarded, *parked, answers)).await);
-        }
-        round.put_into(&mut extras, era);
-        let departure = OutgoingRequest {
-            server,
-            era,
-            guest: self.asked.client.guest(&self.asked.who),
-            credential: server.credential().fetch(),
-            checked,
-            extras,
-            meta: passed_meta(request),
-            progress: progress(request),
-            log_level: self.asked.client.log_level().map(mcp::translate::LogLevel::as_str),
-            marks,
-            trace: self.asked.arrival.trace_id,
-            epoch: self.gateway.snapshot().policy.epoch(),
-            tasks: self.task_mode(request, server, era, needs_task),
-        };
-        let mut forwarded = forwarded;
-        Ok(match embark(permit, departure) {
-            Ok(flight) => {
-                forwarded.walls = flight.walls();
-                self.travel(request, forwarded, flight).await
-            }
-            Err(failure) => self.failed(forwarded.facts, forwarded.decision, Some(server.credential()), &failure),
-        })
-    }
-
-    /// Tasks of servers with sessions stay within their era.
-    fn session_task(&self, request: &Request, era: Era) -> bool {
-        let about_tasks = match request.method().as_str() {
-            "tools/call" => request.params().raw("task").is_some(),
-            method => method.starts_with("tasks/"),
-        };
-        about_tasks && era == Era::Legacy && self.asked.client.era() == ClientEra::Legacy
-    }
-
-    /// Across eras the client knows of no tasks: the call itself sees one through that it becomes. A
-    /// legacy server makes one only where it is asked to, a modern one where it wants to.
-    fn task_mode(&self, request: &Request, server: &Server, era: Era, needs_task: bool) -> TaskMode {
-        let call = *request.method() == Method::ToolsCall;
-        let seen_through = match (self.asked.client.era(), era) {
-            (ClientEra::Modern, Era::Legacy) => call && needs_task && Offers::by(server).session_tasks,
-            (ClientEra::Legacy, Era::Modern) => call,
-            (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => false,
-        };
-        if seen_through {
-            TaskMode::Gateway
-        } else {
-            TaskMode::Client
-        }
-    }
-
-    async fn announce(&self, facts: &MessageFacts, decision: &DecisionFacts) -> Result<(), Box<Ended>> {
-        if facts.risk >= Some(Risk::Medium) {
-            let intent = Intent {
-                who: self.asked.who.clone(),
-                message: facts.clone(),
-                decision: decision.clone(),
-            };
-            let written = self.gateway.ledger.append_intent(&self.asked.arrival, intent).await;
-            written.map(drop).map_err(|_| self.unrecordable(facts))
-        } else if self.gateway.ledger.is_healthy() {
-            Ok(())
-        } else {
-            Err(self.unrecordable(facts))
-        }
-    }
-
-    async fn travel(&self, request: &Request, forwarded: Forwarded, flight: Flight) -> Ended {
-        match (self.asked.client.era(), forwarded.era) {
-            // The rarer ways are boxed: the common one stays small.
-            (ClientEra::Modern, Era::Legacy) => Box::pin(self.park(request, forwarded, flight)).await,
-            (ClientEra::Legacy, Era::Modern) => Box::pin(self.converse(request, forwarded, flight)).await,
-            (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
-                let mut flight = flight;
-                let dispatched = self.fly(request, &forwarded, &mut flight).await;
-                let subscribes = matches!(request.method(), Method::Subscribe | Method::Unsubscribe);
-                if subscribes && matches!(dispatched, Ok(Dispatched::Result(_))) {
-                    Box::pin(self.note_subscription(request, &forwarded)).await;
-                }
-                match dispatched {
-                    Ok(Dispatched::Result(raw)) if forwarded.session_task => match self.screened(&forwarded, raw).await
-                    {
-                        Ok(screened_with_state) => {
-                            let adapted = self.adapt_session_task(request, &forwarded, screened_with_state.result);
-                            self.conclude(forwarded, adapted)
-                        }
-                        Err(withheld) => self.conclude(forwarded, self.kept_back(&withheld)),
-                    },
-                    other => self.arrive(forwarded, other).await,
-                }
-            }
-        }
-    }
-
-    /// One flight, with an escort, until the answer comes or nobody wants it any more.
-    pub(crate) async fn fly(
-        &self,
-        request: &Request,
-        forwarded: &Forwarded,
-        flight: &mut Flight,
-    ) -> Result<Dispatched, Failure> {
-        let observer = CallObserver {
-            gateway: self.gateway,
-            asked: self.asked,
-            server: forwarded.server.id(),
-            token: request.params().meta("progressToken"),
-            our_token: flight.id(),
-            asking: EventBudget::default(),
-            tool: forwarded.facts.tool_name.as_deref(),
-        };
-        let open = self.asked.session().map(|session| session.begin(self.id.as_raw()));
-        tokio::select! {
-            biased;
-            dispatched = flight.fly(&observer) => dispatched,
-            () = observer.asking.exhausted() => {
-                self.gateway.record_exhausted_budget(self.asked, forwarded.server.id(), Consequence::Ended).await;
-                Err(Failure::Clamour)
-            }
-            () = self.unwanted(open.as_ref()) => Err(Failure::Cancelled),
-        }
-    }
-
-    /// Completes when nobody waits for the answer any more: a session's client says so, any other
-    /// hangs up.
-    pub(crate) async fn unwanted(&self, open: Option<&OpenCall>) {
-        match (&self.asked.client, open) {
-            (Client::Legacy(_), Some(open)) => open.cancelled().await,
-            (Client::Legacy(_) | Client::Unmet, _) => std::future::pending().await,
-            (Client::Modern(_), _) => self.asked.stream.gone().await,
-        }
-    }
-
-    /// The answer crosses the chokepoint, or stays here.
-    pub(crate) async fn arrive(&self, forwarded: Forwarded, dispatched: Result<Dispatched, Failure>) -> Ended {
-        let (status, reply, code) = match dispatched {
-            Err(failure) => {
-                let (facts, source) = (
-                    arrived(forwarded.facts, &forwarded.walls),
-                    forwarded.server.credential(),
-                );
-                return self.failed(facts, forwarded.decision, Some(source), &failure);
-            }
-            Ok(Dispatched::Result(raw)) => match self.screened(&forwarded, raw).await {
-                Ok(screened_with_state) => self.adapt(&forwarded, screened_with_state).await,
-                Err(withheld) => self.kept_back(&withheld),
-            },
-            // A task asks where it can be answered; here it cannot.
-            Ok(Dispatched::TaskAsks(_)) => self.kept_back(&unusable()),
-            Ok(Dispatched::Error(raw)) => {
-                let code = raw.code();
-                match self.screened_error(&forwarded, raw).await {
-                    Ok(error) => (Status::Error, self.adapt_error(&forwarded, error, code), None),
-                    Err(withheld) => self.kept_back(&withheld),
-                }
-            }
-        };
-        self.conclude(forwarded, (status, reply, code))
-    }
-
-    pub(crate) fn kept_back(
-        &self,
-        withheld: &screening::result::Withheld,
-    ) -> (Status, Prepared, Option<vocabulary::ReasonCode>) {
-        let (status, reply) = self.withheld(withheld);
-        (status, reply, Some(withheld.code))
-    }
-
-    fn adapt_error(&self, forwarded: &Forwarded, error: ScreenedResult, code: i64) -> Prepared {
-        let id = self.id.clone();
-        match (self.asked.client.era(), forwarded.era) {
-            (ClientEra::Modern, era) => {
-                let adapted = (era == Era::Legacy).then(|| mcp::translate::error_for_modern(error.bytes()));
-                let status = match ErrorCode::parse(code) {
-                    Some(ErrorCode::MethodNotFound) => http::StatusCode::NOT_FOUND,
-                    Some(ErrorCode::HeaderMismatch | ErrorCode::MissingCapability | ErrorCode::UnsupportedVersion) => {
-                        http::StatusCode::BAD_REQUEST
-                    }
-                    Some(
-                        ErrorCode::ParseError
-                        | ErrorCode::InvalidRequest
-                        | ErrorCode::InvalidParams
-                        | ErrorCode::InternalError
-                        | ErrorCode::ResourceNotFound
-                        | ErrorCode::Denied,
-                    )
-                    | None => http::StatusCode::OK,
-                };
-                Prepared::server_error(id, error, adapted).with_status(status)
-            }
-            (ClientEra::Legacy, Era::Modern) => {
-                let adapted = mcp::translate::error_for_legacy(error.bytes(), &self.asked.method);
-                Prepared::server_error(id, error, Some(adapted))
-            }
-            (ClientEra::Legacy, Era::Legacy) => Prepared::server_error(id, error, None),
-        }
-    }
-}
-
-/// The client's own `_meta` keys that go along: not the protocol's, not ours, no trace of another hop.
-fn passed_meta(request: &Request) -> Vec<(&str, &[u8])> {
-    let ours = |name: &str| {
-        matches!(name, "progressToken" | "traceparent" | "tracestate" | "baggage")
-            || name.starts_with("io.modelcontextprotocol/")
-            || name.starts_with("portreeve/")
+/// See the module.
+pub(crate) async fn forward(
+    stages: &Stages<'_>,
+    request: &Request,
+    permitted: Permitted<'_>,
+) -> Result<Ended, Box<Ended>> {
+    let Decided {
+        permit,
+        facts: decision,
+        slot,
+    } = permitted.decided;
+    let (facts, sent) = (permitted.facts, permitted.sent);
+    let record = CallRecord { facts, decision };
+    let target = permit.target().clone();
+    let Some(server) = stages.snapshot.server(target.server()) else {
+        return Ok(stages.failed(record, None, &Failure::SessionGone));
     };
+    let era = match server.era().await {
+        Ok(era) => era,
+        Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
+    };
+    let binding = Binding::of(stages.context, permit.action(), &target, sent.checked.digest());
+    let round = state::read(stages, request, &binding)?;
+    announce(stages, &record.facts, &record.decision).await?;
+    let forwarded = Forwarded {
+        server: server.clone(),
+        era,
+        method: request.method().clone(),
+        target,
+        kind: permitted.kind,
+        binding,
+        task: task_of_call(stages, request, era),
+        record,
+        confinement: SeenConfinement::default(),
+        slot: Some(slot),
+    };
+    if era == Era::Modern && is_subscription(request.method()) {
+        return Ok(Box::pin(subscribe_here(stages, forwarded)).await);
+    }
+    Ok(match round {
+        Round::Parked(parked, answers) => Box::pin(resume(stages, request, forwarded, *parked, answers)).await,
+        Round::ToServer(round) => {
+            let outgoing = outgoing(stages, request, &forwarded, sent, round);
+            match prepare(permit, outgoing) {
+                Ok(prepared) => dispatch(stages, request, forwarded, prepared).await,
+                Err(failure) => forwarded.fail(stages, &failure),
+            }
+        }
+    })
+}
+
+/// The request as its server gets it: built from nothing but what was checked, with that server's own credential.
+fn outgoing<'a>(
+    stages: &Stages<'_>,
+    request: &Request,
+    forwarded: &'a Forwarded,
+    sent: Sent<'a>,
+    round: RoundInput,
+) -> OutgoingRequest<'a> {
+    let (context, server) = (stages.context, &forwarded.server);
+    OutgoingRequest {
+        server,
+        era: forwarded.era,
+        guest: context.client.guest(&context.who),
+        credential: server.credential().fetch(),
+        checked: sent.checked,
+        left_out: left_out(stages, forwarded),
+        task_id: sent.task_id,
+        round,
+        progress: progress(request),
+        log_level: context.client.log_level().map(mcp::translate::LogLevel::as_str),
+        marks: sent.marks,
+        trace: context.arrival.trace_id,
+        // The one in force now: a permit of a snapshot that was replaced meanwhile is void.
+        epoch: stages.gateway.in_force().policy.epoch(),
+        tasks: task_mode(stages, request, server, forwarded.era, sent.needs_task),
+    }
+}
+
+/// From medium risk on, the intent is on record before the request leaves; below, the log must at least work.
+async fn announce(stages: &Stages<'_>, facts: &MessageFacts, decision: &DecisionFacts) -> Result<(), Box<Ended>> {
+    let ledger = &stages.gateway.ledger;
+    if facts.risk >= Some(Risk::Medium) {
+        let intent = Intent {
+            who: stages.context.who.clone(),
+            message: facts.clone(),
+            decision: decision.clone(),
+        };
+        let written = ledger.append_intent(&stages.context.arrival, intent).await;
+        written.map(drop).map_err(|_| stages.unrecordable(facts))
+    } else if ledger.is_healthy() {
+        Ok(())
+    } else {
+        Err(stages.unrecordable(facts))
+    }
+}
+
+/// The way a request goes, by the eras of its client and its server. The rarer ways are boxed: the common one stays small.
+async fn dispatch(stages: &Stages<'_>, request: &Request, mut forwarded: Forwarded, prepared: PreparedCall) -> Ended {
+    forwarded.confinement = prepared.confinement();
+    match (stages.context.client.era(), forwarded.era) {
+        (ClientEra::Modern, Era::Legacy) => Box::pin(park(stages, request, forwarded, prepared)).await,
+        (ClientEra::Legacy, Era::Modern) => Box::pin(send_in_rounds(stages, request, forwarded, prepared)).await,
+        (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
+            let mut prepared = prepared;
+            let dispatched = send(stages, request, &forwarded, &mut prepared).await;
+            if is_subscription(request.method()) && matches!(dispatched, Ok(Dispatched::Result(_))) {
+                Box::pin(note_subscription(stages, &forwarded)).await;
+            }
+            match dispatched {
+                Ok(Dispatched::Result(raw)) if forwarded.task.is_of_session() => {
+                    match screened(stages, &forwarded, raw).await {
+                        Ok(answer) => {
+                            let outcome = task::adapt_of_session(stages, &forwarded, answer.result);
+                            forwarded.end(stages, outcome)
+                        }
+                        Err(withheld) => forwarded.withhold(stages, &withheld),
+                    }
+                }
+                other => arrive(stages, forwarded, other).await,
+            }
+        }
+    }
+}
+
+fn is_subscription(method: &Method) -> bool {
+    matches!(method, Method::Subscribe | Method::Unsubscribe)
+}
+
+/// Tasks of servers with sessions stay within their era.
+fn task_of_call(stages: &Stages<'_>, request: &Request, era: Era) -> TaskOfCall {
+    let name = || request.params().text("taskId").unwrap_or_default().into_owned();
+    let within_sessions = era == Era::Legacy && stages.context.client.era() == ClientEra::Legacy;
+    match request.method() {
+        Method::ToolsCall if within_sessions && request.params().raw("task").is_some() => {
+            TaskOfCall::OfSession(String::new())
+        }
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult | Method::TasksList => {
+            if within_sessions {
+                TaskOfCall::OfSession(name())
+            } else {
+                TaskOfCall::About(name())
+            }
+        }
+        Method::ToolsCall
+        | Method::Initialize
+        | Method::Discover
+        | Method::Ping
+        | Method::ToolsList
+        | Method::ResourcesList
+        | Method::TemplatesList
+        | Method::ResourcesRead
+        | Method::Subscribe
+        | Method::Unsubscribe
+        | Method::PromptsList
+        | Method::PromptsGet
+        | Method::Complete
+        | Method::SetLevel
+        | Method::Listen
+        | Method::Other(_) => TaskOfCall::None,
+    }
+}
+
+/// A client's wish for a task goes along only where client and server mean the same by it.
+fn left_out(stages: &Stages<'_>, forwarded: &Forwarded) -> &'static [&'static str] {
+    let both_modern = (stages.context.client.era(), forwarded.era) == (ClientEra::Modern, Era::Modern);
+    if forwarded.task.is_of_session() || both_modern {
+        &[]
+    } else {
+        &["task"]
+    }
+}
+
+/// Across eras the client knows of no tasks: the call itself sees one through that it becomes. A
+/// legacy server makes one only where it is asked to, a modern one where it wants to.
+fn task_mode(stages: &Stages<'_>, request: &Request, server: &Server, era: Era, needs_task: bool) -> TaskMode {
+    let call = *request.method() == Method::ToolsCall;
+    let seen_through = match (stages.context.client.era(), era) {
+        (ClientEra::Modern, Era::Legacy) => call && needs_task && Offers::by(server).session_tasks,
+        (ClientEra::Legacy, Era::Modern) => call,
+        (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => false,
+    };
+    if seen_through {
+        TaskMode::Gateway
+    } else {
+        TaskMode::Client
+    }
+}
+
+/// The client's own `_meta` keys that go along.
+pub(crate) fn passed_meta(request: &Request) -> Vec<Member<'_>> {
     request
         .params()
         .meta_members()
-        .filter(|(name, _)| !ours(name))
+        .filter(|(name, _)| is_passed(name))
         .collect()
+}
+
+/// Not the protocol's keys, not ours, no trace of another hop.
+pub(crate) fn is_passed(name: &str) -> bool {
+    !matches!(name, "progressToken" | "traceparent" | "tracestate" | "baggage")
+        && !name.starts_with("io.modelcontextprotocol/")
+        && !name.starts_with("portreeve/")
 }
 
 fn progress(request: &Request) -> Progress {

@@ -1,299 +1,292 @@
-//! Every carried request that is not a tool call: resources, prompts, completion, tasks, and what
+//! Every forwarded request that is not a tool call: resources, prompts, completion, tasks, and what
 //! the operator lets through by name. The same stages as for a call.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use ledger::{MessageFacts, Verdict};
 use mcp::headers::Marks;
 use mcp::method::recordable;
+use mcp::splice::Splice;
 use mcp::translate::ResultKind;
-use mcp::{Method, Request, compose};
+use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTarget, NotKnown, Target};
-use screening::arguments::{CheckedParams, check_params};
+use screening::arguments::{Beside, CheckedParams, check_params};
 use vocabulary::json::Value;
 use vocabulary::{ReasonCode, ServerId};
 
-use crate::call::forward::Permitted;
+use crate::call::forward::{Permitted, Sent, forward, passed_meta};
+use crate::call::outgoing_secrets::look_for_secrets;
+use crate::call::task;
+use crate::context::Ended;
 use crate::context::client::Client;
-use crate::context::{Ended, RequestContext};
-use crate::era::initialize::Offers;
-use crate::outcome::{Case, Decided};
-use crate::receive::Gateway;
-use crate::reply::{ErrorData, Prepared};
-use crate::snapshot::Wanted;
+use crate::list::federated::Gathering;
+use crate::message::error_data::ErrorData;
+use crate::message::own::OwnValue;
+use crate::offers::Offers;
+use crate::outcome::by_preflight;
+use crate::stages::{Decided, Stages};
 
-/// What an errand is about, and the members of its params that change on the way.
-struct Errand<'a> {
+/// What a request is about.
+struct Recognised {
     target: Target,
-    replaced: Vec<(&'a str, Vec<u8>)>,
+    /// The server's own id of the task it is about, as the literal it sent.
+    task_id: Option<Vec<u8>>,
 }
 
-impl Gateway {
-    /// Answers a request by asking its server.
-    pub(crate) async fn errand(&self, asked: &RequestContext, request: &Request) -> Ended {
-        self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
-            .await;
-        let case = Case::new(self, asked, request);
-        if !Offers::of(&case.snapshot, &asked.who, &asked.route).include(request.method()) {
-            return asked.no_such_method(request);
-        }
-        match case.errand(request).await {
-            Ok(ended) => ended,
-            Err(ended) => *ended,
-        }
+/// Answers a request by asking its server.
+pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
+    let context = stages.context;
+    if !Offers::of(&stages.snapshot, &context.who, &context.route).include(request.method()) {
+        return context.no_such_method(request);
     }
-
-    /// Whether the operator named this method for the server of the route.
-    pub(crate) fn is_extension(&self, asked: &RequestContext, name: &str) -> bool {
-        let Some(server) = asked.route.server() else {
-            return false;
-        };
-        self.snapshot().extension_methods(server).any(|known| known == name)
-    }
+    walk(stages, request).await.unwrap_or_else(|ended| *ended)
 }
 
-impl Case<'_> {
-    async fn errand(&self, request: &Request) -> Result<Ended, Box<Ended>> {
-        let errand = self.recognise(request).await?;
-        let mut facts = self.asked.facts();
-        facts.server_id = Some(errand.target.server().to_string());
-        facts.tool_name = Some(recordable(name_of(&errand.target)));
-        let checked = self.check_params(request, &mut facts)?;
-        self.look_for_secrets(request.params().whole(), &facts).await?;
-        let known = self.resolve_target(request, errand.target, &facts)?;
-        let decided = self.decide_target(known, &checked, &facts)?;
-        let load = Permitted {
-            decided,
-            facts,
+/// The stages, in order.
+async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended>> {
+    let recognised = recognise(stages, request).await?;
+    let mut facts = stages.context.facts();
+    facts.server_id = Some(recognised.target.server().to_string());
+    facts.tool_name = Some(recordable(name_of(&recognised.target)));
+    let checked = preflight(stages, request, &mut facts)?;
+    look_for_secrets(stages, request.params().whole(), &facts).await?;
+    let known = resolve(stages, request, recognised.target, &facts)?;
+    let decided = decide(stages, known, &checked, &facts)?;
+    let permitted = Permitted {
+        decided,
+        facts,
+        sent: Sent {
             checked: &checked,
-            extras: extras(request, errand.replaced),
+            task_id: recognised.task_id,
             marks: &NO_MARKS,
             needs_task: false,
-            kind: ResultKind::of(request.method()),
-        };
-        self.forward(request, load).await
-    }
+        },
+        kind: ResultKind::of(request.method()),
+    };
+    forward(stages, request, permitted).await
+}
 
-    /// What the request is about.
-    async fn recognise<'r>(&self, request: &'r Request) -> Result<Errand<'r>, Box<Ended>> {
-        let plain = |target| Errand {
-            target,
-            replaced: Vec::new(),
-        };
-        match request.method().as_str() {
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-                let uri = self.text(request, "uri")?;
-                let server = self.owner_of(&uri).await?;
-                let uri = uri.into();
-                Ok(plain(Target::Resource { server, uri }))
-            }
-            "prompts/get" => {
-                let name = self.text(request, "name")?;
-                Ok(plain(self.prompt_named(&name)?))
-            }
-            "completion/complete" => self.recognise_reference(request).await,
-            "tasks/get" | "tasks/update" | "tasks/cancel" | "tasks/result" => {
-                let (entry, theirs) = self.recognise_task(request)?;
-                Ok(Errand {
-                    target: Target::Tool(entry),
-                    replaced: vec![("taskId", theirs)],
-                })
-            }
-            _ => match self.asked.route.server() {
-                Some(server) => Ok(plain(Target::Server(server.clone()))),
-                None => Err(self.malformed(mcp::ErrorCode::MethodNotFound, "this method is not offered here")),
-            },
+/// What the request is about.
+async fn recognise(stages: &Stages<'_>, request: &Request) -> Result<Recognised, Box<Ended>> {
+    match request.method() {
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
+            let uri = text(stages, request, "uri")?;
+            let server = owner_of(stages, &uri).await?;
+            let uri = uri.into();
+            Ok(Target::Resource { server, uri }.into())
+        }
+        Method::PromptsGet => {
+            let name = text(stages, request, "name")?;
+            Ok(prompt_named(stages, &name)?.into())
+        }
+        Method::Complete => recognise_reference(stages, request).await,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
+            let found = task::recognise(stages, request)?;
+            Ok(Recognised {
+                target: Target::Tool(found.entry),
+                task_id: Some(found.theirs),
+            })
+        }
+        Method::Other(_) => match stages.context.route.server() {
+            Some(server) => Ok(Target::Server(server.clone()).into()),
+            None => Err(stages.malformed(ErrorCode::MethodNotFound, "this method is not offered here")),
+        },
+        // Not forwarded: answered here, or by the stages of a tool call.
+        Method::ToolsCall
+        | Method::Initialize
+        | Method::Discover
+        | Method::Ping
+        | Method::ToolsList
+        | Method::ResourcesList
+        | Method::TemplatesList
+        | Method::PromptsList
+        | Method::SetLevel
+        | Method::Listen
+        | Method::TasksList => Err(stages.malformed(ErrorCode::MethodNotFound, "this method is not offered here")),
+    }
+}
+
+impl From<Target> for Recognised {
+    fn from(target: Target) -> Self {
+        Self { target, task_id: None }
+    }
+}
+
+fn text<'r>(stages: &Stages<'_>, request: &'r Request, member: &str) -> Result<Cow<'r, str>, Box<Ended>> {
+    let text = request.params().text(member);
+    text.ok_or_else(|| stages.malformed(ErrorCode::InvalidParams, &format!("`params.{member}` must be a string")))
+}
+
+fn prompt_named(stages: &Stages<'_>, name: &str) -> Result<Target, Box<Ended>> {
+    let Some((server, prompt)) = stages.context.route.tool_named(name) else {
+        return Err(not_found(stages, &stages.context.facts(), name, None));
+    };
+    Ok(Target::Prompt {
+        server,
+        name: prompt.into(),
+    })
+}
+
+/// `ref` of a completion: a prompt by its name, or a resource by its template.
+async fn recognise_reference(stages: &Stages<'_>, request: &Request) -> Result<Recognised, Box<Ended>> {
+    let malformed = || {
+        stages.malformed(
+            ErrorCode::InvalidParams,
+            "`params.ref` must name a prompt or a resource",
+        )
+    };
+    let reference = request.params().raw("ref").ok_or_else(malformed)?;
+    let part = |name: &str| mcp::server::text_member(reference, name);
+    match (part("type").as_deref(), part("name"), part("uri")) {
+        (Some("ref/prompt"), Some(name), _) => {
+            // Its server gets it under the name it knows.
+            let whole = bytes::Bytes::copy_from_slice(reference);
+            Splice::new(&whole).map_err(|_| malformed())?;
+            Ok(prompt_named(stages, &name)?.into())
+        }
+        (Some("ref/resource"), _, Some(uri)) => {
+            let server = owner_of(stages, &uri).await?;
+            let uri = uri.into();
+            Ok(Target::Resource { server, uri }.into())
+        }
+        _ => Err(malformed()),
+    }
+}
+
+/// The server a URI belongs to: the route's, or the one visible server that lists it.
+async fn owner_of(stages: &Stages<'_>, uri: &str) -> Result<ServerId, Box<Ended>> {
+    let context = stages.context;
+    if let Some(server) = context.route.server() {
+        return Ok(server.clone());
+    }
+    let gathering = Gathering {
+        gateway: stages.gateway,
+        context,
+        snapshot: &stages.snapshot,
+    };
+    let owners = gathering.owners_of(&[uri.to_owned()]).await;
+    match owners.first().map_or(&[][..], Vec::as_slice) {
+        [only] => Ok(only.clone()),
+        [] => Err(not_found(stages, &context.facts(), uri, None)),
+        _ => Err(stages.malformed(
+            ErrorCode::InvalidParams,
+            "more than one server has this resource; ask at /mcp/{server}",
+        )),
+    }
+}
+
+/// Members of a dialogue are put in when they were judged; `tasks/update` is all about its responses.
+fn preflight<'r>(
+    stages: &Stages<'_>,
+    request: &'r Request,
+    facts: &mut MessageFacts,
+) -> Result<CheckedParams<'r>, Box<Ended>> {
+    let params = request.params();
+    let keeps_responses = *request.method() == Method::TasksUpdate;
+    let apart = |name: &str| matches!(name, "inputResponses" | "requestState");
+    let sent = Beside {
+        members: params
+            .members()
+            .filter(|(name, _)| keeps_responses || !apart(name))
+            .collect(),
+        meta: passed_meta(request),
+    };
+    match check_params(params.whole(), sent, &stages.snapshot.limits.arguments) {
+        Ok(checked) => {
+            facts.args_hash = Some(checked.digest());
+            facts.args_canon = Some(checked.spelling());
+            Ok(checked)
+        }
+        Err(refusal) => {
+            let decision = stages.decision(Verdict::Deny, by_preflight(), refusal.code);
+            let data = ErrorData::denied(ErrorCode::InvalidParams, refusal.message, refusal.code);
+            Err(stages.refused_as(facts, decision, data))
         }
     }
+}
 
-    fn text<'r>(&self, request: &'r Request, member: &str) -> Result<Cow<'r, str>, Box<Ended>> {
-        let text = request.params().text(member);
-        text.ok_or_else(|| {
-            self.malformed(
-                mcp::ErrorCode::InvalidParams,
-                &format!("`params.{member}` must be a string"),
-            )
-        })
-    }
+/// What a principal may not know of is not there.
+fn resolve(
+    stages: &Stages<'_>,
+    request: &Request,
+    target: Target,
+    facts: &MessageFacts,
+) -> Result<KnownTarget, Box<Ended>> {
+    let name = name_of(&target).to_owned();
+    let policy = &stages.snapshot.policy;
+    let known = policy.resolve_target(&stages.caller, request.method().as_str(), &target);
+    known.map_err(|missing| not_found(stages, facts, &name, Some(missing)))
+}
 
-    fn prompt_named(&self, name: &str) -> Result<Target, Box<Ended>> {
-        let Some((server, prompt)) = self.asked.route.tool_named(name) else {
-            return Err(self.not_found(&self.asked.facts(), name, None));
-        };
-        Ok(Target::Prompt {
-            server,
-            name: prompt.into(),
-        })
-    }
-
-    /// `ref` of a completion: a prompt by its name, or a resource by its template.
-    async fn recognise_reference<'r>(&self, request: &'r Request) -> Result<Errand<'r>, Box<Ended>> {
-        let malformed = || {
-            self.malformed(
-                mcp::ErrorCode::InvalidParams,
-                "`params.ref` must name a prompt or a resource",
-            )
-        };
-        let reference = request.params().raw("ref").ok_or_else(malformed)?;
-        let part = |name: &str| mcp::server::text_member(reference, name);
-        match (part("type").as_deref(), part("name"), part("uri")) {
-            (Some("ref/prompt"), Some(name), _) => {
-                let target = self.prompt_named(&name)?;
-                let replaced = self.renamed_reference(reference, name_of(&target));
-                Ok(Errand {
-                    replaced: vec![("ref", replaced.ok_or_else(malformed)?)],
-                    target,
-                })
-            }
-            (Some("ref/resource"), _, Some(uri)) => {
-                let server = self.owner_of(&uri).await?;
-                let uri = uri.into();
-                Ok(Errand {
-                    target: Target::Resource { server, uri },
-                    replaced: Vec::new(),
-                })
-            }
-            _ => Err(malformed()),
+fn not_found(stages: &Stages<'_>, facts: &MessageFacts, name: &str, missing: Option<NotKnown>) -> Box<Ended> {
+    let (policy_id, code) = missing.map_or_else(
+        || ("builtin:default-deny".into(), ReasonCode::DenyToolNotFound),
+        |missing| (missing.policy_id, missing.code),
+    );
+    let decision = stages.decision(Verdict::Deny, policy_id, code);
+    let name = recordable(name);
+    let reason = ReasonCode::DenyToolNotFound;
+    let data = match stages.context.method {
+        Method::PromptsGet => ErrorData::denied(ErrorCode::InvalidParams, format!("Unknown prompt: {name}"), reason),
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
+            let modern = matches!(stages.context.client, Client::Modern(_));
+            let number = if modern {
+                ErrorCode::InvalidParams
+            } else {
+                ErrorCode::ResourceNotFound
+            };
+            ErrorData::denied(number, format!("Unknown resource: {name}"), reason)
+                .beside("uri", OwnValue::Text(name.into()))
         }
-    }
+        Method::Complete
+        | Method::Initialize
+        | Method::Discover
+        | Method::Ping
+        | Method::ToolsList
+        | Method::ToolsCall
+        | Method::ResourcesList
+        | Method::TemplatesList
+        | Method::PromptsList
+        | Method::SetLevel
+        | Method::Listen
+        | Method::TasksGet
+        | Method::TasksUpdate
+        | Method::TasksCancel
+        | Method::TasksResult
+        | Method::TasksList
+        | Method::Other(_) => ErrorData::denied(ErrorCode::InvalidParams, format!("Unknown reference: {name}"), reason),
+    };
+    stages.refused_as(facts, decision, data)
+}
 
-    fn renamed_reference(&self, reference: &[u8], name: &str) -> Option<Vec<u8>> {
-        let whole = bytes::Bytes::copy_from_slice(reference);
-        let mut splice = mcp::splice::Splice::new(&whole).ok()?;
-        splice.replace_or_insert("name", compose::literal(name));
-        Some(splice.finish().to_vec())
-    }
-
-    /// The server a URI belongs to: the route's, or the one visible server that lists it.
-    async fn owner_of(&self, uri: &str) -> Result<ServerId, Box<Ended>> {
-        if let Some(server) = self.asked.route.server() {
-            return Ok(server.clone());
-        }
-        let uris = [uri.to_owned()];
-        let owners = self.gateway.owners_of(self.asked, &self.snapshot, &uris).await;
-        match owners.first().map_or(&[][..], Vec::as_slice) {
-            [only] => Ok(only.clone()),
-            [] => Err(self.not_found(&self.asked.facts(), uri, None)),
-            _ => Err(self.malformed(
-                mcp::ErrorCode::InvalidParams,
-                "more than one server has this resource; ask at /mcp/{server}",
-            )),
-        }
-    }
-
-    fn check_params<'r>(
-        &self,
-        request: &'r Request,
-        facts: &mut MessageFacts,
-    ) -> Result<CheckedParams<'r>, Box<Ended>> {
-        match check_params(request.params().whole(), &self.snapshot.limits.arguments) {
-            Ok(checked) => {
-                facts.args_hash = Some(checked.digest());
-                facts.args_canon = Some(checked.spelling());
-                Ok(checked)
-            }
-            Err(refusal) => {
-                let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![refusal.code]);
-                let note = ErrorData::denied(refusal.code);
-                let reply = Prepared::refusal(Some(self.id.clone()), -32602, refusal.message, note);
-                Err(self.ended_refused(facts, decision, reply))
-            }
-        }
-    }
-
-    /// What a principal may not know of is not there.
-    fn resolve_target(
-        &self,
-        request: &Request,
-        target: Target,
-        facts: &MessageFacts,
-    ) -> Result<KnownTarget, Box<Ended>> {
-        let name = name_of(&target).to_owned();
-        let known = self
-            .snapshot
-            .policy
-            .resolve_target(&self.caller, request.method().as_str(), &target);
-        known.map_err(|missing| self.not_found(facts, &name, Some(missing)))
-    }
-
-    fn not_found(&self, facts: &MessageFacts, name: &str, missing: Option<NotKnown>) -> Box<Ended> {
-        let (policy_id, code) = missing.map_or_else(
-            || ("builtin:default-deny".into(), ReasonCode::DenyToolNotFound),
-            |missing| (missing.policy_id, missing.code),
-        );
-        let decision = self.verdict(Verdict::Deny, policy_id, vec![code]);
-        let modern = matches!(self.asked.client, Client::Modern(_));
-        let (kind, number) = match self.asked.method.as_str() {
-            "prompts/get" => ("prompt", mcp::ErrorCode::InvalidParams),
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" if !modern => {
-                ("resource", mcp::ErrorCode::ResourceNotFound)
-            }
-            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-                ("resource", mcp::ErrorCode::InvalidParams)
-            }
-            _ => ("reference", mcp::ErrorCode::InvalidParams),
-        };
-        let beside = if kind == "resource" {
-            vec![("uri", compose::literal(&recordable(name)))]
-        } else {
-            Vec::new()
-        };
-        let note = ErrorData {
-            beside,
-            ..ErrorData::denied(ReasonCode::DenyToolNotFound)
-        };
-        let message = format!("Unknown {kind}: {}", recordable(name));
-        let reply = Prepared::refusal(Some(self.id.clone()), number, message, note);
-        self.ended_refused(facts, decision, reply)
-    }
-
-    fn decide_target(
-        &self,
-        known: KnownTarget,
-        checked: &CheckedParams<'_>,
-        facts: &MessageFacts,
-    ) -> Result<Decided, Box<Ended>> {
-        let admitted = self
-            .snapshot
-            .limiter
-            .admit_request(&self.asked.who, known.target().server());
-        let seat = admitted.map_err(|over| self.over_limit(facts, &over))?;
-        let nothing = Value::Object(Vec::new());
-        let arguments = match (&self.asked.method, checked.tree()) {
-            (Method::PromptsGet, Value::Object(members)) => members
-                .iter()
-                .find(|(name, _)| name == "arguments")
-                .map_or(&nothing, |(_, value)| value),
-            (_, tree) => tree,
-        };
-        let call = CallFacts {
-            arguments,
-            args_hash: checked.digest(),
-            address: self.asked.arrival.address,
-        };
-        let decision = self.snapshot.policy.decide_target(&self.caller, known, &call);
-        self.decided(decision, seat, facts)
-    }
+/// Counts the request, then asks the policies.
+fn decide(
+    stages: &Stages<'_>,
+    known: KnownTarget,
+    checked: &CheckedParams<'_>,
+    facts: &MessageFacts,
+) -> Result<Decided, Box<Ended>> {
+    let limiter = &stages.snapshot.limiter;
+    let admitted = limiter.admit_request(&stages.context.who, known.target().server());
+    let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
+    let nothing = Value::Object(Vec::new());
+    let arguments = match (&stages.context.method, checked.tree()) {
+        (Method::PromptsGet, Value::Object(members)) => members
+            .iter()
+            .find(|(name, _)| name == "arguments")
+            .map_or(&nothing, |(_, value)| value),
+        (_, tree) => tree,
+    };
+    let call = CallFacts {
+        arguments,
+        args_hash: checked.digest(),
+        address: stages.context.arrival.address,
+    };
+    let decision = stages.snapshot.policy.decide_target(&stages.caller, known, &call);
+    stages.decided(decision, slot, facts)
 }
 
 static NO_MARKS: std::sync::LazyLock<Marks> = std::sync::LazyLock::new(Marks::default);
-
-/// The params' own members, but those that change on the way and those of a dialogue.
-fn extras<'r>(request: &'r Request, replaced: Vec<(&'r str, Vec<u8>)>) -> Vec<(&'r str, Cow<'r, [u8]>)> {
-    let taken = ["inputResponses", "requestState"];
-    // `tasks/update` is all about its responses.
-    let keeps_responses = *request.method() == Method::TasksUpdate;
-    let members = request
-        .params()
-        .members()
-        .filter(|(name, _)| keeps_responses || !taken.contains(name))
-        .filter(|(name, _)| replaced.iter().all(|(other, _)| other != name))
-        .map(|(name, raw)| (name, Cow::Borrowed(raw)));
-    let mut extras: Vec<_> = members.collect();
-    extras.extend(replaced.into_iter().map(|(name, raw)| (name, Cow::Owned(raw))));
-    extras
-}
 
 fn name_of(target: &Target) -> &str {
     match target {
@@ -303,6 +296,3 @@ fn name_of(target: &Target) -> &str {
         Target::Server(server) => server.as_str(),
     }
 }
-
-/// The tool a task belongs to, and the server's own id of the task.
-pub(crate) type TaskOf = (Arc<policy::ToolEntry>, Vec<u8>);

@@ -1,205 +1,185 @@
-//! `tools/call`: resolve, preflight, decide; then the call is carried. Each stage takes what the
-//! last one proved.
-
-use std::borrow::Cow;
+//! `tools/call`: resolve, preflight, decide; then the call is forwarded. Each stage takes what the last one proved.
 
 use ledger::{MessageFacts, Verdict};
 use mcp::method::recordable;
 use mcp::translate::ResultKind;
-use mcp::{Method, Request};
+use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTool, NotKnown};
-use screening::arguments::CheckedArguments;
+use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, check_call};
 use vocabulary::ReasonCode;
 
-use crate::call::forward::Permitted;
+use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
+use crate::call::outgoing_secrets::look_for_secrets;
 use crate::context::{Ended, RequestContext, digest};
-use crate::outcome::{Case, Decided};
-use crate::receive::Gateway;
-use crate::reply::{ErrorData, Prepared};
-use crate::snapshot::{CompiledTool, Snapshot, Wanted};
-use crate::truncated as read_cache;
+use crate::message::error_data::ErrorData;
+use crate::outcome::by_preflight;
+use crate::snapshot::Snapshot;
+use crate::snapshot::tool::CompiledTool;
+use crate::stages::{Decided, Stages};
 
-impl Gateway {
-    /// Answers `tools/call`.
-    pub(crate) async fn call(&self, asked: &RequestContext, request: &Request) -> Ended {
-        let name = request.params().text("name");
-        if name.as_deref() == Some(read_cache::NAME) && read_cache::is_offered(&self.snapshot()) {
-            return Box::pin(self.read_cache(asked, request)).await;
-        }
-        let named = name.as_deref().and_then(|name| asked.route.tool_named(name));
-        let wanted = Wanted::Tool(named.as_ref().map(|(server, _)| server));
-        self.await_first_discovery(&asked.who, &wanted).await;
-        let case = Case::new(self, asked, request);
-        match case.call(request).await {
-            Ok(ended) => ended,
-            Err(ended) => *ended,
-        }
-    }
-
-    /// The tool a call is about, if its caller may know of it.
-    pub(crate) fn tool_in_sight<'t>(
-        &self,
-        snapshot: &'t Snapshot,
-        asked: &RequestContext,
-        request: &Request,
-    ) -> Option<&'t CompiledTool> {
-        let name = request.params().text("name")?;
-        let (server, tool) = asked.route.tool_named(&name)?;
-        let known = snapshot
-            .policy
-            .resolve(&snapshot.policy.caller(&asked.who), &server, tool)
-            .ok()?;
-        snapshot.tool(&known.entry().id)
-    }
+/// Answers `tools/call`.
+pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
+    walk(stages, request).await.unwrap_or_else(|ended| *ended)
 }
 
-impl Case<'_> {
-    /// The stages, in order.
-    async fn call(&self, request: &Request) -> Result<Ended, Box<Ended>> {
-        let known = self.resolve(request)?;
-        let tool = self.tool_of(&known)?;
-        let mut facts = self.asked.facts();
-        describe(&mut facts, known.entry());
-        let arguments = self.preflight(request, tool, &mut facts)?;
-        self.check_extras(request)?;
-        self.look_for_secrets(request.params().raw("arguments"), &facts).await?;
-        let decided = self.decide(known, &arguments, &facts)?;
-        let load = Permitted {
-            decided,
-            facts,
-            checked: &arguments,
-            extras: extras(request),
+/// The stages, in order.
+async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended>> {
+    let known = resolve(stages, request)?;
+    let tool = tool_of(stages, &known)?;
+    let mut facts = stages.context.facts();
+    describe(&mut facts, known.entry());
+    let arguments = preflight(stages, request, tool, &mut facts)?;
+    let checked = check_beside(stages, request, arguments)?;
+    look_for_secrets(stages, request.params().raw("arguments"), &facts).await?;
+    let decided = decide(stages, known, &checked, &facts)?;
+    let permitted = Permitted {
+        decided,
+        facts,
+        sent: Sent {
+            checked: &checked,
+            task_id: None,
             marks: &tool.marks,
             needs_task: tool.needs_task,
-            kind: ResultKind::Plain,
-        };
-        self.forward(request, load).await
-    }
+        },
+        kind: ResultKind::Plain,
+    };
+    forward(stages, request, permitted).await
+}
 
-    /// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
-    fn resolve(&self, request: &Request) -> Result<KnownTool, Box<Ended>> {
-        let Some(name) = request.params().text("name") else {
-            return Err(self.malformed(-32602, "`params.name` must be the name of a tool"));
-        };
-        let named = self.asked.route.tool_named(&name);
-        let nowhere = || NotKnown {
-            code: ReasonCode::DenyToolNotFound,
-            policy_id: "builtin:default-deny".into(),
-            entry: None,
-        };
-        let found = match &named {
-            Some((server, tool)) => self.snapshot.policy.resolve(&self.caller, server, tool),
-            None => Err(nowhere()),
-        };
-        found.map_err(|missing| {
-            let mut facts = self.asked.facts();
-            (facts.args_hash, facts.args_canon) =
-                digest(request.params().raw("arguments"), &self.snapshot.limits.arguments);
-            facts.server_id = named
-                .as_ref()
-                .filter(|(id, _)| self.snapshot.server(id).is_some())
-                .map(|(id, _)| id.to_string());
-            self.unknown(&name, facts, missing)
-        })
-    }
+/// The tool a call is about, if its caller may know of it.
+pub(crate) fn tool_in_sight<'s>(
+    snapshot: &'s Snapshot,
+    context: &RequestContext,
+    request: &Request,
+) -> Option<&'s CompiledTool> {
+    let name = request.params().text("name")?;
+    let (server, tool) = context.route.tool_named(&name)?;
+    let known = snapshot
+        .policy
+        .resolve(&snapshot.policy.caller(&context.who), &server, tool)
+        .ok()?;
+    snapshot.tool(&known.entry().id)
+}
 
-    fn unknown(&self, name: &str, mut facts: MessageFacts, missing: NotKnown) -> Box<Ended> {
-        match &missing.entry {
-            Some(entry) => describe(&mut facts, entry),
-            None => facts.tool_name = Some(recordable(name)),
+/// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
+fn resolve(stages: &Stages<'_>, request: &Request) -> Result<KnownTool, Box<Ended>> {
+    let Some(name) = request.params().text("name") else {
+        return Err(stages.malformed(ErrorCode::InvalidParams, "`params.name` must be the name of a tool"));
+    };
+    let (context, snapshot) = (stages.context, &stages.snapshot);
+    let named = context.route.tool_named(&name);
+    let nowhere = || NotKnown {
+        code: ReasonCode::DenyToolNotFound,
+        policy_id: "builtin:default-deny".into(),
+        entry: None,
+    };
+    let found = match &named {
+        Some((server, tool)) => snapshot.policy.resolve(&stages.caller, server, tool),
+        None => Err(nowhere()),
+    };
+    found.map_err(|missing| {
+        let mut facts = context.facts();
+        (facts.args_hash, facts.args_canon) = digest(request.params().raw("arguments"), &snapshot.limits.arguments);
+        facts.server_id = named
+            .as_ref()
+            .filter(|(id, _)| snapshot.server(id).is_some())
+            .map(|(id, _)| id.to_string());
+        unknown(stages, &name, facts, missing)
+    })
+}
+
+fn unknown(stages: &Stages<'_>, name: &str, mut facts: MessageFacts, missing: NotKnown) -> Box<Ended> {
+    match &missing.entry {
+        Some(entry) => describe(&mut facts, entry),
+        None => facts.tool_name = Some(recordable(name)),
+    }
+    let quarantined = missing.code == ReasonCode::DenyToolQuarantined;
+    let policy_id = if quarantined {
+        "builtin:quarantine".into()
+    } else {
+        missing.policy_id
+    };
+    let decision = stages.decision(Verdict::Deny, policy_id, missing.code);
+    let message = format!("Unknown tool: {}", recordable(name));
+    let data = ErrorData::denied(ErrorCode::InvalidParams, message, ReasonCode::DenyToolNotFound);
+    stages.refused_as(&facts, decision, data)
+}
+
+/// What is kept beside the tool's entry; without it, it counts as quarantined.
+fn tool_of<'s>(stages: &'s Stages<'_>, known: &KnownTool) -> Result<&'s CompiledTool, Box<Ended>> {
+    stages.snapshot.tool(&known.entry().id).ok_or_else(|| {
+        let missing = NotKnown {
+            code: ReasonCode::DenyToolQuarantined,
+            policy_id: "builtin:quarantine".into(),
+            entry: Some(known.entry().clone()),
+        };
+        unknown(stages, known.entry().id.name.as_str(), stages.context.facts(), missing)
+    })
+}
+
+fn preflight<'r>(
+    stages: &Stages<'_>,
+    request: &'r Request,
+    tool: &CompiledTool,
+    facts: &mut MessageFacts,
+) -> Result<CheckedArguments<'r>, Box<Ended>> {
+    match screening::arguments::check(request.params().raw("arguments"), &tool.rules) {
+        Ok(checked) => {
+            facts.args_hash = Some(checked.digest());
+            facts.args_canon = Some(checked.spelling());
+            Ok(checked)
         }
-        let quarantined = missing.code == ReasonCode::DenyToolQuarantined;
-        let policy_id = if quarantined {
-            "builtin:quarantine".into()
-        } else {
-            missing.policy_id
-        };
-        let decision = self.verdict(Verdict::Deny, policy_id, vec![missing.code]);
-        let note = ErrorData::denied(ReasonCode::DenyToolNotFound);
-        let reply = Prepared::refusal(
-            Some(self.id.clone()),
-            -32602,
-            format!("Unknown tool: {}", recordable(name)),
-            note,
-        );
-        self.ended_refused(&facts, decision, reply)
-    }
-
-    /// What is kept beside the tool's entry; without it, it counts as quarantined.
-    fn tool_of(&self, known: &KnownTool) -> Result<&CompiledTool, Box<Ended>> {
-        self.snapshot.tool(&known.entry().id).ok_or_else(|| {
-            let missing = NotKnown {
-                code: ReasonCode::DenyToolQuarantined,
-                policy_id: "builtin:quarantine".into(),
-                entry: Some(known.entry().clone()),
-            };
-            self.unknown(known.entry().id.name.as_str(), self.asked.facts(), missing)
-        })
-    }
-
-    fn preflight<'r>(
-        &self,
-        request: &'r Request,
-        tool: &CompiledTool,
-        facts: &mut MessageFacts,
-    ) -> Result<CheckedArguments<'r>, Box<Ended>> {
-        match screening::arguments::check(request.params().raw("arguments"), &tool.rules) {
-            Ok(checked) => {
-                facts.args_hash = Some(checked.digest());
-                facts.args_canon = Some(checked.spelling());
-                Ok(checked)
-            }
-            Err(refusal) => {
-                facts.args_hash = refusal.digest;
-                let decision = self.verdict(Verdict::Deny, "builtin:preflight".into(), vec![refusal.code]);
-                let note = ErrorData::denied(refusal.code);
-                let era = self.asked.client.era();
-                let reply = Prepared::error_result(self.id.clone(), era, refusal.message, note);
-                Err(self.ended_refused(facts, decision, reply))
-            }
+        Err(refusal) => {
+            facts.args_hash = refusal.digest;
+            let decision = stages.decision(Verdict::Deny, by_preflight(), refusal.code);
+            let data = ErrorData::denied(ErrorCode::InvalidParams, refusal.message, refusal.code);
+            Err(stages.refused_to_model(facts, decision, data))
         }
-    }
-
-    /// What goes along beside the arguments keeps to the same limits.
-    fn check_extras(&self, request: &Request) -> Result<(), Box<Ended>> {
-        let limits = &self.snapshot.limits.arguments;
-        let beside = request.params().members().filter(|(name, _)| *name != "arguments");
-        let mut beside = beside.chain(request.params().meta_members());
-        if beside.all(|(_, raw)| screening::arguments::is_within(raw, limits)) {
-            Ok(())
-        } else {
-            Err(self.malformed(
-                -32602,
-                "a member of `params` is beyond the limits of arguments, or named twice within",
-            ))
-        }
-    }
-
-    /// Counts the call, then asks the policies.
-    fn decide(
-        &self,
-        known: KnownTool,
-        arguments: &CheckedArguments<'_>,
-        facts: &MessageFacts,
-    ) -> Result<Decided, Box<Ended>> {
-        let admitted = self.snapshot.limiter.admit(&self.asked.who, &known.entry().id);
-        let seat = admitted.map_err(|over| self.over_limit(facts, &over))?;
-        let call = CallFacts {
-            arguments: arguments.tree(),
-            args_hash: arguments.digest(),
-            address: self.asked.arrival.address,
-        };
-        let decision = self.snapshot.policy.decide(&self.caller, known, &call);
-        self.decided(decision, seat, facts)
     }
 }
 
-/// Members of `params` that we do not know go along as they are; those of a dialogue are put in
-/// when they were judged.
-pub(crate) fn extras(request: &Request) -> Vec<(&str, Cow<'_, [u8]>)> {
-    let known = ["name", "arguments", "inputResponses", "requestState"];
-    let members = request.params().members().filter(|(name, _)| !known.contains(name));
-    members.map(|(name, raw)| (name, Cow::Borrowed(raw))).collect()
+/// What goes along beside the arguments keeps to the same limits. Members of a dialogue are put in when they were judged.
+fn check_beside<'r>(
+    stages: &Stages<'_>,
+    request: &'r Request,
+    arguments: CheckedArguments<'r>,
+) -> Result<CheckedCall<'r>, Box<Ended>> {
+    const APART: [&str; 4] = ["name", "arguments", "inputResponses", "requestState"];
+    let (params, limits) = (request.params(), &stages.snapshot.limits.arguments);
+    let beside = Beside {
+        members: params.members().filter(|(name, _)| !APART.contains(name)).collect(),
+        meta: passed_meta(request),
+    };
+    let stays = params
+        .members()
+        .filter(|(name, _)| *name != "arguments" && APART.contains(name));
+    let mut stays = stays.chain(params.meta_members().filter(|(name, _)| !is_passed(name)));
+    let stays_within = stays.all(|(_, raw)| screening::arguments::is_within(raw, limits));
+    match check_call(arguments, beside, limits) {
+        Ok(checked) if stays_within => Ok(checked),
+        Ok(_) | Err(_) => Err(stages.malformed(
+            ErrorCode::InvalidParams,
+            "a member of `params` is beyond the limits of arguments, or named twice within",
+        )),
+    }
+}
+
+/// Counts the call, then asks the policies.
+fn decide(
+    stages: &Stages<'_>,
+    known: KnownTool,
+    checked: &CheckedCall<'_>,
+    facts: &MessageFacts,
+) -> Result<Decided, Box<Ended>> {
+    let admitted = stages.snapshot.limiter.admit(&stages.context.who, &known.entry().id);
+    let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
+    let call = CallFacts {
+        arguments: checked.arguments().tree(),
+        args_hash: checked.digest(),
+        address: stages.context.arrival.address,
+    };
+    let decision = stages.snapshot.policy.decide(&stages.caller, known, &call);
+    stages.decided(decision, slot, facts)
 }
 
 pub(crate) fn describe(facts: &mut MessageFacts, entry: &policy::ToolEntry) {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Uri, header};
+use http::request::Parts;
+use http::{HeaderMap, Method, Uri, header};
 use moka::sync::Cache;
 use vocabulary::{Clock, Digest, Principal, ReasonCode, Timestamp};
 
@@ -11,29 +12,72 @@ use super::Peer;
 use super::jwt::{self, Issuer, Verified};
 use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
 
-/// Evidence that this request's caller is known. Only [`Identity::identify`] makes one.
+/// Evidence that this request's caller is known, with what is left of its head: the credential was read and taken out, so
+/// that nothing behind the edge can hold it. Only [`Identity::identify`] makes one, from the whole head by value.
 ///
 /// ```compile_fail,E0451
-/// fn forge(principal: std::sync::Arc<vocabulary::Principal>) -> portreeve_gateway::Identified {
-///     portreeve_gateway::Identified { principal }
+/// fn forge(who: std::sync::Arc<vocabulary::Principal>, head: http::request::Parts) -> portreeve_gateway::AuthenticatedHead {
+///     portreeve_gateway::AuthenticatedHead { who, verb: head.method, headers: head.headers }
+/// }
+/// ```
+///
+/// The head that held the credential is gone with it:
+///
+/// ```compile_fail,E0382
+/// use portreeve_gateway::edge::{Peer, authenticate::Identity};
+/// async fn keep(identity: &Identity, head: http::request::Parts, peer: &Peer) -> Option<http::HeaderMap> {
+///     identity.identify(head, peer, None).await.ok()?;
+///     Some(head.headers)
 /// }
 /// ```
 ///
 /// ```
-/// fn read(who: &portreeve_gateway::Identified) -> &std::sync::Arc<vocabulary::Principal> {
-///     who.principal()
+/// use portreeve_gateway::edge::{Peer, authenticate::Identity};
+/// async fn keep(identity: &Identity, head: http::request::Parts, peer: &Peer) -> Option<http::HeaderMap> {
+///     let head = identity.identify(head, peer, None).await.ok()?;
+///     Some(head.headers().clone())
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Identified {
-    principal: Arc<Principal>,
+pub struct AuthenticatedHead {
+    who: Arc<Principal>,
+    verb: Method,
+    headers: HeaderMap,
 }
 
-impl Identified {
+/// Headers that may hold a credential; none of them is read behind the edge.
+const CREDENTIAL_HEADERS: [header::HeaderName; 3] =
+    [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
+
+impl AuthenticatedHead {
+    fn new(who: Arc<Principal>, head: Parts) -> Self {
+        let mut headers = head.headers;
+        for name in CREDENTIAL_HEADERS {
+            headers.remove(name);
+        }
+        Self {
+            who,
+            verb: head.method,
+            headers,
+        }
+    }
+
     /// The caller.
     #[must_use]
-    pub fn principal(&self) -> &Arc<Principal> {
-        &self.principal
+    pub fn who(&self) -> &Arc<Principal> {
+        &self.who
+    }
+
+    /// The HTTP method.
+    #[must_use]
+    pub fn verb(&self) -> &Method {
+        &self.verb
+    }
+
+    /// The headers, without any that holds a credential.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 }
 
@@ -96,28 +140,28 @@ impl Identity {
         &self.issuers
     }
 
-    /// Identifies the caller of a request on the gateway's route, or on that of `server`.
+    /// Identifies the caller of a request on the gateway's route, or on that of `server`, and takes the credential out
+    /// of its head.
     ///
     /// # Errors
     /// The reason, which is all the caller learns.
     pub async fn identify(
         &self,
-        uri: &Uri,
-        headers: &HeaderMap,
+        head: Parts,
         peer: &Peer,
         server: Option<&str>,
-    ) -> Result<Identified, ReasonCode> {
-        if carries_token_elsewhere(uri, headers) {
+    ) -> Result<AuthenticatedHead, ReasonCode> {
+        if carries_token_elsewhere(&head.uri, &head.headers) {
             return Err(ReasonCode::DenyInvalidToken);
         }
         let now = self.clock.now();
-        let principal = match bearer(headers)? {
+        let who = match bearer(&head.headers)? {
             Some(ClientToken(text)) if text.starts_with(AGENT_PREFIX) => self.by_agent_token(text, now)?,
             Some(ClientToken(text)) if text.starts_with(ADMIN_PREFIX) => return Err(ReasonCode::DenyInvalidToken),
             Some(ClientToken(text)) => self.by_jwt(text, server, now).await?,
             None => self.by_certificate(peer, now)?,
         };
-        Ok(Identified { principal })
+        Ok(AuthenticatedHead::new(who, head))
     }
 
     fn by_agent_token(&self, text: &str, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
@@ -219,4 +263,24 @@ fn carries_token_elsewhere(uri: &Uri, headers: &HeaderMap) -> bool {
             .get_all(header::COOKIE)
             .iter()
             .any(|cookie| cookie.to_str().map_or(true, looks_like_one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_header_that_may_hold_a_credential_is_left_behind_the_edge() {
+        let request = http::Request::get("/mcp")
+            .header("authorization", "Bearer ptr_agt_secret")
+            .header("proxy-authorization", "Basic c2VjcmV0")
+            .header("cookie", "session=secret")
+            .header("mcp-session-id", "kept");
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let who = Arc::new(crate::session::principal("ann"));
+        let head = AuthenticatedHead::new(who, head);
+        let left: Vec<_> = head.headers().keys().map(header::HeaderName::as_str).collect();
+        assert_eq!(left, ["mcp-session-id"]);
+        assert!(!format!("{head:?}").contains("secret"));
+    }
 }

@@ -1,246 +1,254 @@
-//! Conversations of the legacy era: `initialize` opens a session, `DELETE` ends it, and in between
-//! every request, notification and answer belongs to it.
+//! The legacy era: `initialize` opens a session, `DELETE` ends it, and in between every request, notification and answer
+//! belongs to it.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::StatusCode;
-use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use ledger::{Ending, Era, MessageFacts, Verdict};
 use mcp::http::SESSION_ID;
 use mcp::translate::LogLevel;
-use mcp::{ClientNotice, Method, Notification, Request, Response, Version};
+use mcp::{ClientNotice, ErrorCode, Method, Notification, Request, Response, Version};
+use upstream::ListKind;
 use vocabulary::{Principal, ReasonCode};
 
-use crate::context::client::{Abilities, Client};
-use crate::context::{Ended, RequestContext, builtin};
-use crate::edge::route::Route;
-use crate::era::initialize as introduce;
-use crate::era::modern::{is_modern, names_no_session_version};
-use crate::receive::{AuthenticatedHead, Gateway, Walked, unreadable};
+use crate::call::method;
+use crate::context::client::Client;
+use crate::context::incoming::IncomingRequest;
+use crate::context::{Ended, builtin};
+use crate::era::begin::{call_tool, is_extension, stages_of};
+use crate::era::initialize::initialize_result;
+use crate::era::version::{is_modern, names_no_session_version};
+use crate::gateway::Gateway;
+use crate::list;
+use crate::message::OwnResult;
+use crate::offers::Offers;
+use crate::outcome::answered_here;
 use crate::reply::Prepared;
 use crate::session::Session;
-use crate::snapshot::Wanted;
+use crate::session::capabilities::ClientCapabilities;
+use crate::stages::Stages;
+use crate::stream::standing;
 
-impl Gateway {
-    /// One request, its method known: of either era.
-    pub(crate) async fn serve(&self, mut asked: RequestContext, head: &Parts, request: &Request) -> Ended {
-        if is_modern(head, request.params()) {
-            return self.serve_modern(asked, head, request).await;
-        }
-        if *request.method() == Method::Initialize {
-            return self.initialize(&mut asked, request).await;
-        }
-        let session = match self.session_of(&asked.who, head) {
-            Ok(session) => session,
-            Err((status, message)) => return asked.refused_by_status(status, request, message),
-        };
-        asked.client = Client::Legacy(session);
-        match request.method() {
-            Method::Ping => self.answered(&asked, request, Bytes::from_static(b"{}")),
-            Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::TemplatesList
-            | Method::TasksList => self.list(&asked, request).await,
-            Method::ToolsCall => self.call(&asked, request).await,
-            Method::ResourcesRead
-            | Method::Subscribe
-            | Method::Unsubscribe
-            | Method::PromptsGet
-            | Method::Complete
-            | Method::TasksGet
-            | Method::TasksCancel
-            | Method::TasksResult => Box::pin(self.errand(&asked, request)).await,
-            Method::SetLevel => self.set_level(&asked, request),
-            Method::Other(name) if self.is_extension(&asked, name) => Box::pin(self.errand(&asked, request)).await,
-            Method::Initialize | Method::Discover | Method::Listen | Method::TasksUpdate | Method::Other(_) => {
-                asked.no_such_method(request)
-            }
-        }
-    }
-
-    /// The level is kept here and told to servers with the next request.
-    fn set_level(&self, asked: &RequestContext, request: &Request) -> Ended {
-        let offered = introduce::Offers::of(&self.snapshot(), &asked.who, &asked.route).logging;
-        let level = request.params().text("level").and_then(|level| LogLevel::parse(&level));
-        match (asked.session(), level) {
-            _ if !offered => asked.no_such_method(request),
-            (Some(session), Some(level)) => {
-                session.set_level(level);
-                self.answered(asked, request, Bytes::from_static(b"{}"))
-            }
-            _ => asked.refused_with(
-                request,
-                mcp::ErrorCode::InvalidParams,
-                "`level` must be one of the eight log levels",
-            ),
-        }
-    }
-
-    /// A notification gets no answer and no record, unless it is refused.
-    pub(crate) fn take(
-        &self,
-        who: &Arc<Principal>,
-        route: &Route,
-        head: &Parts,
-        notification: &Notification,
-    ) -> Walked {
-        if is_modern(head, notification.params()) {
-            // Closing the stream is how a modern client cancels; there is nothing else it could tell.
-            return Walked::Acknowledged;
-        }
-        match self.session_of(who, head) {
-            Ok(session) => {
-                if *notification.method() == ClientNotice::Cancelled
-                    && let Some(id) = notification.params().raw("requestId")
-                {
-                    session.cancel(id);
-                }
-                Walked::Acknowledged
-            }
-            Err((status, message)) => {
-                let facts = MessageFacts {
-                    method: notification.method().as_str().to_owned(),
-                    ..of_route(route)
-                };
-                self.turned_away(who, facts, status, message).into()
-            }
-        }
-    }
-
-    /// An answer of a client to a server's question: taken in a session that waits for it.
-    pub(crate) fn take_response(
-        &self,
-        who: &Arc<Principal>,
-        route: &Route,
-        head: &Parts,
-        response: Response,
-    ) -> Walked {
-        let nobody_asked = (StatusCode::BAD_REQUEST, "nothing was asked that this could answer");
-        let (status, message) = if names_no_session_version(head) {
-            nobody_asked
-        } else {
-            match self.session_of(who, head) {
-                Ok(session) if session.settle(response.id.as_raw(), response.content) => return Walked::Acknowledged,
-                Ok(_) => nobody_asked,
-                Err(refusal) => refusal,
-            }
-        };
-        unreadable(who, route, status, message, ReasonCode::DenyMalformed).into()
-    }
-
-    fn turned_away(&self, who: &Arc<Principal>, facts: MessageFacts, status: StatusCode, message: &str) -> Ended {
-        let code = ReasonCode::DenyMalformed;
-        let decision = builtin(Verdict::Deny, code, self.snapshot().policy.epoch());
-        let ending = Ending::Refused {
-            who: who.clone(),
-            message: facts,
-            decision,
-        };
-        Ended {
-            ending,
-            reply: Prepared::status(status, None, message, code),
-        }
-    }
-
-    async fn initialize(&self, asked: &mut RequestContext, request: &Request) -> Ended {
-        // What is offered is known once the servers were asked.
-        self.await_first_discovery(&asked.who, &Wanted::List(asked.route.server()))
-            .await;
-        let requested = request.params().text("protocolVersion").unwrap_or_default();
-        let version = Version::negotiate(&requested);
-        let abilities = request
-            .params()
-            .raw("capabilities")
-            .map_or_else(Abilities::none, Abilities::read);
-        let Some((id, session)) = self.sessions.open(&asked.who, version, abilities) else {
+/// One request in a session, or the one that opens it.
+pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Ended {
+    let mut context = incoming.with_message(request);
+    if *request.method() == Method::Initialize {
+        let opened = open_session(gateway, incoming, request);
+        let Some((id, session)) = opened else {
             let message = "no further session can be opened now; end one first";
-            return asked.refused_by_status(StatusCode::SERVICE_UNAVAILABLE, request, message);
+            return context.refused_by_status(StatusCode::SERVICE_UNAVAILABLE, request, message);
         };
-        asked.client = Client::Legacy(session);
-        let result = introduce::initialize_result(&self.snapshot(), &asked.who, &asked.route, version);
-        let ended = self.answered(asked, request, result);
-        Ended {
-            reply: ended.reply.with_session(id),
-            ..ended
+        context.client = Client::Legacy(session.clone());
+        // What is offered is known once the servers were asked.
+        let stages = stages_of(gateway, incoming, &context, request).await;
+        return initialized(&stages, id, session.version);
+    }
+    context.client = match session_of(gateway, incoming.head.who(), incoming.head.headers()) {
+        Ok(session) => Client::Legacy(session),
+        Err((status, message)) => return context.refused_by_status(status, request, message),
+    };
+    let stages = stages_of(gateway, incoming, &context, request).await;
+    answer(&stages, request).await
+}
+
+/// What each method leads to.
+async fn answer(stages: &Stages<'_>, request: &Request) -> Ended {
+    match request.method() {
+        Method::Ping => stages.answered(OwnResult::empty()),
+        Method::ToolsList => list::answer(stages, request, ListKind::Tools).await,
+        Method::PromptsList => list::answer(stages, request, ListKind::Prompts).await,
+        Method::ResourcesList => list::answer(stages, request, ListKind::Resources).await,
+        Method::TemplatesList => list::answer(stages, request, ListKind::Templates).await,
+        Method::TasksList => list::answer(stages, request, ListKind::Tasks).await,
+        Method::ToolsCall => call_tool(stages, request).await,
+        Method::ResourcesRead
+        | Method::Subscribe
+        | Method::Unsubscribe
+        | Method::PromptsGet
+        | Method::Complete
+        | Method::TasksGet
+        | Method::TasksCancel
+        | Method::TasksResult => Box::pin(method::call(stages, request)).await,
+        Method::SetLevel => set_level(stages, request),
+        Method::Other(name) if is_extension(&stages.snapshot, stages.context.route.server(), name) => {
+            Box::pin(method::call(stages, request)).await
         }
-    }
-
-    /// Whether the body may be a batch: the session's version has them.
-    pub(crate) fn session_takes_batches(&self, who: &Principal, head: &Parts) -> bool {
-        self.session_of(who, head)
-            .is_ok_and(|session| session.version == Version::March2025)
-    }
-
-    /// `DELETE` with a session id ends that session.
-    pub(crate) fn end_session(&self, letter: AuthenticatedHead) -> Ended {
-        let session = match self.session_of(&letter.who, &letter.head) {
-            Ok(session) => session,
-            Err((StatusCode::BAD_REQUEST, _)) => {
-                let message = "DELETE ends a session and needs its id";
-                return letter.unreadable(StatusCode::METHOD_NOT_ALLOWED, message);
-            }
-            Err((status, message)) => return letter.unreadable(status, message),
-        };
-        self.sessions.close(&session);
-        let snapshot = self.snapshot();
-        let key = upstream::SessionKey::Client(session.digest);
-        snapshot.servers().for_each(|server| server.forget(&key));
-        self.answered_with(&letter.into_asked(session), Prepared::empty(StatusCode::NO_CONTENT))
-    }
-
-    /// The session a request names: missing is 400, anything but the principal's own is 404.
-    pub(crate) fn session_of(&self, who: &Principal, head: &Parts) -> Result<Arc<Session>, (StatusCode, &'static str)> {
-        let mut ids = head.headers.get_all(SESSION_ID).iter();
-        let id = match (ids.next(), ids.next()) {
-            (Some(id), None) => id,
-            _ => {
-                return Err((
-                    StatusCode::BAD_REQUEST,
-                    "one Mcp-Session-Id header is needed; start with `initialize`",
-                ));
-            }
-        };
-        let found = id.to_str().ok().and_then(|id| self.sessions.find(id, who));
-        let session = found.ok_or((
-            StatusCode::NOT_FOUND,
-            "there is no such session; start again with `initialize`",
-        ))?;
-        // Another version that we speak is no reason to refuse: the session's own one counts.
-        if names_no_session_version(head) {
-            return Err((
-                StatusCode::BAD_REQUEST,
-                "MCP-Protocol-Version names no version with sessions that is spoken here",
-            ));
-        }
-        Ok(session)
-    }
-
-    /// Answered here, with a result.
-    pub(crate) fn answered(&self, asked: &RequestContext, request: &Request, result: Bytes) -> Ended {
-        self.answered_with(asked, Prepared::own(request.id().clone(), result))
-    }
-
-    /// Answered here, with whatever the reply is.
-    pub(crate) fn answered_with(&self, asked: &RequestContext, reply: Prepared) -> Ended {
-        let decision = asked.answered_here(&self.snapshot());
-        Ended {
-            ending: Ending::Answered {
-                who: asked.who.clone(),
-                message: asked.facts(),
-                decision,
-                catalog: None,
-            },
-            reply,
+        Method::Initialize | Method::Discover | Method::Listen | Method::TasksUpdate | Method::Other(_) => {
+            stages.context.no_such_method(request)
         }
     }
 }
 
-fn of_route(route: &Route) -> MessageFacts {
-    MessageFacts {
-        server_id: route.server().map(ToString::to_string),
+/// The level is kept here and told to servers with the next request.
+fn set_level(stages: &Stages<'_>, request: &Request) -> Ended {
+    let context = stages.context;
+    let offered = Offers::of(&stages.snapshot, &context.who, &context.route).logging;
+    let level = request.params().text("level").and_then(|level| LogLevel::parse(&level));
+    match (context.session(), level) {
+        _ if !offered => context.no_such_method(request),
+        (Some(session), Some(level)) => {
+            session.set_level(level);
+            stages.answered(OwnResult::empty())
+        }
+        _ => context.refused_with(
+            request,
+            ErrorCode::InvalidParams,
+            "`level` must be one of the eight log levels",
+        ),
+    }
+}
+
+fn open_session(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Option<(String, Arc<Session>)> {
+    let requested = request.params().text("protocolVersion").unwrap_or_default();
+    let capabilities = request.params().raw("capabilities");
+    let capabilities = capabilities.map_or_else(ClientCapabilities::none, ClientCapabilities::read);
+    let version = Version::negotiate(&requested);
+    gateway.sessions.open(incoming.head.who(), version, capabilities)
+}
+
+fn initialized(stages: &Stages<'_>, id: String, version: Version) -> Ended {
+    let (context, snapshot) = (stages.context, &stages.snapshot);
+    let result = initialize_result(snapshot, &context.who, &context.route, version);
+    let mut ended = stages.answered(result);
+    ended.reply = ended.reply.with_session(id);
+    ended
+}
+
+/// A notification gets no answer and no record, unless it is refused.
+///
+/// # Errors
+/// When it belongs to no session.
+pub(crate) fn take(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    notification: &Notification,
+) -> Result<(), Box<Ended>> {
+    if is_modern(incoming.head.headers(), notification.params()) {
+        // Closing the stream is how a modern client cancels; there is nothing else it could tell.
+        return Ok(());
+    }
+    match session_of(gateway, incoming.head.who(), incoming.head.headers()) {
+        Ok(session) => {
+            if *notification.method() == ClientNotice::Cancelled
+                && let Some(id) = notification.params().raw("requestId")
+            {
+                session.cancel(id);
+            }
+            Ok(())
+        }
+        Err((status, message)) => Err(Box::new(turned_away(incoming, notification, status, message))),
+    }
+}
+
+fn turned_away(incoming: &IncomingRequest, notification: &Notification, status: StatusCode, message: &str) -> Ended {
+    let code = ReasonCode::DenyMalformed;
+    let facts = MessageFacts {
+        method: notification.method().as_str().to_owned(),
+        server_id: incoming.route.server().map(ToString::to_string),
         era: Some(Era::Legacy),
         ..MessageFacts::default()
+    };
+    Ended {
+        ending: Ending::Refused {
+            who: incoming.head.who().clone(),
+            message: facts,
+            decision: builtin(Verdict::Deny, code, incoming.snapshot.policy.epoch()),
+        },
+        reply: Prepared::status(status, None, message, code),
     }
+}
+
+/// An answer of a client to a server's question: taken in a session that waits for it.
+///
+/// # Errors
+/// When nobody asked.
+pub(crate) fn take_response(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    response: Response,
+) -> Result<(), Box<Ended>> {
+    let nobody_asked = (StatusCode::BAD_REQUEST, "nothing was asked that this could answer");
+    let headers = incoming.head.headers();
+    let (status, message) = if names_no_session_version(headers) {
+        nobody_asked
+    } else {
+        match session_of(gateway, incoming.head.who(), headers) {
+            Ok(session) if session.settle(response.id.as_raw(), response.content) => return Ok(()),
+            Ok(_) => nobody_asked,
+            Err(refusal) => refusal,
+        }
+    };
+    Err(Box::new(incoming.unreadable(status, message)))
+}
+
+/// Whether the body may be a batch: the session's version has them.
+pub(crate) fn takes_batches(gateway: &Gateway, incoming: &IncomingRequest) -> bool {
+    session_of(gateway, incoming.head.who(), incoming.head.headers())
+        .is_ok_and(|session| session.version == Version::March2025)
+}
+
+/// `GET` with a session id opens or resumes a stream of that session.
+pub(crate) async fn open_stream(gateway: &Gateway, incoming: IncomingRequest) -> Ended {
+    match session_by_verb(gateway, &incoming, "GET opens a stream of a session and needs its id") {
+        Ok(session) => standing::open(gateway, incoming, session).await,
+        Err(ended) => *ended,
+    }
+}
+
+/// `DELETE` with a session id ends that session.
+pub(crate) fn end_session(gateway: &Gateway, incoming: IncomingRequest) -> Ended {
+    let session = match session_by_verb(gateway, &incoming, "DELETE ends a session and needs its id") {
+        Ok(session) => session,
+        Err(ended) => return *ended,
+    };
+    gateway.sessions.close(&session);
+    let snapshot = incoming.snapshot.clone();
+    let key = upstream::SessionKey::Client(session.digest);
+    snapshot.servers().for_each(|server| server.forget(&key));
+    let reply = Prepared::empty(StatusCode::NO_CONTENT);
+    answered_here(&incoming.without_message(session), &snapshot, reply)
+}
+
+fn session_by_verb(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    without_id: &str,
+) -> Result<Arc<Session>, Box<Ended>> {
+    session_of(gateway, incoming.head.who(), incoming.head.headers()).map_err(|(status, message)| {
+        Box::new(match status {
+            StatusCode::BAD_REQUEST => incoming.unreadable(StatusCode::METHOD_NOT_ALLOWED, without_id),
+            status => incoming.unreadable(status, message),
+        })
+    })
+}
+
+/// The session a request names: missing is 400, anything but the principal's own is 404.
+fn session_of(
+    gateway: &Gateway,
+    who: &Principal,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, (StatusCode, &'static str)> {
+    let mut ids = headers.get_all(SESSION_ID).iter();
+    let id = match (ids.next(), ids.next()) {
+        (Some(id), None) => id,
+        _ => {
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "one Mcp-Session-Id header is needed; start with `initialize`",
+            ));
+        }
+    };
+    let found = id.to_str().ok().and_then(|id| gateway.sessions.find(id, who));
+    let session = found.ok_or((
+        StatusCode::NOT_FOUND,
+        "there is no such session; start again with `initialize`",
+    ))?;
+    // Another version that we speak is no reason to refuse: the session's own one counts.
+    if names_no_session_version(headers) {
+        return Err((
+            StatusCode::BAD_REQUEST,
+            "MCP-Protocol-Version names no version with sessions that is spoken here",
+        ));
+    }
+    Ok(session)
 }

@@ -1,135 +1,46 @@
-//! Accompanies a request to its server and hears what the server says on the way: what is told
-//! crosses the chokepoint and goes to the client that asked, and to nobody else.
+//! Hears what a server says while it answers, or on a stream of its own: what it tells crosses the chokepoint and goes to
+//! the client that asked, and to nobody else; what it asks is put to that client.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use ledger::{Event, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage};
-use mcp::Content;
-use mcp::method::of_server;
-use mcp::splice::Splice;
 use mcp::translate::LogLevel;
-use screening::result::ScreenedResult;
+use mcp::{ErrorCode, ServerNotice};
+use policy::ToolEntry;
 use screening::result::walk::Message;
-use tokio::sync::Notify;
+use screening::result::{ScreenedResult, Withheld};
 use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
 use vocabulary::ServerId;
 
 use crate::context::RequestContext;
 use crate::context::client::Client;
-use crate::events::server_request::Allowed;
-use crate::receive::Gateway;
-use crate::reply::stream::ClientMessage;
-use crate::screen::{beside_a_call, of_tool};
+use crate::events::server_request::put_to_client;
+use crate::gateway::Gateway;
+use crate::message::adapted::ProgressToken;
+use crate::message::{Adapted, ClientMessage};
+use crate::screen::{beside_a_call, of_tool, screen, screen_and_keep, subject};
+use crate::session::Session;
+use crate::state::event_budget::{EventBudget, MOST_TROUBLES, PassedOn};
 
 /// See the module.
 pub(crate) struct CallObserver<'a> {
     pub(crate) gateway: &'a Gateway,
-    pub(crate) asked: &'a RequestContext,
+    pub(crate) context: &'a RequestContext,
     pub(crate) server: &'a ServerId,
-    /// The client's own progress token, raw; none asked, none sent.
-    pub(crate) token: Option<&'a [u8]>,
+    /// The client's own progress token; none asked, none sent.
+    pub(crate) token: Option<ProgressToken>,
     /// The token that the server was given.
     pub(crate) our_token: u64,
-    pub(crate) asking: EventBudget,
+    pub(crate) budget: EventBudget,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
 }
 
-/// How many questions are open, and when one was last.
-#[derive(Clone, Default)]
-pub(crate) struct EventBudget(Arc<Questions>);
-
-#[derive(Default)]
-struct Questions {
-    open: AtomicUsize,
-    asked: AtomicUsize,
-    troubles: AtomicUsize,
-    unwelcome: AtomicUsize,
-    exhausted: Notify,
-    last: Mutex<Option<Instant>>,
-}
-
-/// What a server may say beside the answer of one call, or to one subscription, that has to be changed, withheld or
-/// refused, each with a record. Then the call or the subscription ends, or, if it was notifications, no more of these is
-/// heard: no server can fill the log.
-pub(crate) const MOST_TROUBLES: usize = 100;
-/// Questions of one call that leave their records and nothing else; what comes after them is trouble.
-const MOST_ASKED: usize = 1_000;
-/// Questions of one call that may be open at a time.
-const MOST_QUESTIONS: usize = 16;
-
-impl EventBudget {
-    /// A question opens; `None` when too many are.
-    pub(crate) fn begin(&self) -> Option<()> {
-        let before = self.0.open.fetch_add(1, Ordering::SeqCst);
-        if before >= MOST_QUESTIONS {
-            self.0.open.fetch_sub(1, Ordering::SeqCst);
-            return None;
-        }
-        Some(())
-    }
-
-    pub(crate) fn end(&self) {
-        *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Too much had to be decided about; nothing more is heard.
-    pub(crate) fn is_tired(&self) -> bool {
-        self.0.troubles.load(Ordering::SeqCst) > MOST_TROUBLES
-    }
-
-    /// Completes when that is so.
-    pub(crate) async fn exhausted(&self) {
-        loop {
-            let told = self.0.exhausted.notified();
-            if self.is_tired() {
-                return;
-            }
-            told.await;
-        }
-    }
-
-    /// Too many notifications could not be passed on as they came; no more is heard.
-    fn is_deaf(&self) -> bool {
-        self.0.unwelcome.load(Ordering::SeqCst) > MOST_TROUBLES
-    }
-
-    /// Counts such a notification; true when it is the one too many.
-    fn bear(&self) -> bool {
-        self.0.unwelcome.fetch_add(1, Ordering::SeqCst) == MOST_TROUBLES
-    }
-
-    fn trouble(&self) {
-        if self.0.troubles.fetch_add(1, Ordering::SeqCst) + 1 > MOST_TROUBLES {
-            self.0.exhausted.notify_waiters();
-        }
-    }
-
-    /// Counts a question: one that was refused or changed, and one too many.
-    pub(crate) fn note_question(&self, allowed: Result<Allowed, Content>) -> Result<Allowed, Content> {
-        let clean = allowed.as_ref().is_ok_and(|allowed| allowed.is_as_it_came());
-        let before = self.0.asked.fetch_add(1, Ordering::SeqCst);
-        if !clean || before >= MOST_ASKED {
-            self.trouble();
-        }
-        allowed
-    }
-
-    pub(crate) fn last(&self) -> Option<Instant> {
-        if self.0.open.load(Ordering::SeqCst) > 0 {
-            return Some(Instant::now());
-        }
-        *self.0.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-impl Companion for CallObserver<'_> {
-    fn hear(&self, aside: Aside) -> Waiting<'_> {
+impl Observer for CallObserver<'_> {
+    fn observe(&self, event: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
-            match aside {
+            match event {
                 ServerEvent::Notification(told) => self.pass_on(told).await,
                 ServerEvent::Request(question) => self.put(question).await,
             }
@@ -139,23 +50,23 @@ impl Companion for CallObserver<'_> {
     fn quiet(&self) -> Waiting<'_> {
         Box::pin(async move {
             // The stream keeps itself alive from here on.
-            self.asked.stream.open(self.asked.session()).await;
+            self.context.stream.open(self.context.session()).await;
         })
     }
 
     fn last_asked(&self) -> Option<Instant> {
-        self.asking.last()
+        self.budget.last_open()
     }
 
     fn open_call(&self) -> Option<OpenCall> {
         Some(OpenCall {
             tool: self.tool.map(str::to_owned),
-            ..self.asked.open_case()
+            ..self.context.open_call()
         })
     }
 }
 
-/// What too much trouble leads to.
+/// What an exhausted budget leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consequence {
     /// The call or the subscription ends.
@@ -164,129 +75,148 @@ pub(crate) enum Consequence {
     Unheard,
 }
 
-impl Gateway {
-    /// Puts on record, once, why a call or a subscription ends, or why no more is heard beside it.
-    pub(crate) async fn record_exhausted_budget(
-        &self,
-        asked: &RequestContext,
-        server: &ServerId,
-        consequence: Consequence,
-    ) {
-        let word = match consequence {
-            Consequence::Ended => "ended",
-            Consequence::Unheard => "no more notifications are passed on",
-        };
-        let message = format!(
-            "{word}: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
-        );
-        let (act, stage) = (ScreeningAct::Blocked, ScreeningStage::Guard);
-        let judgement = Judgement {
-            guard: Some(ScreeningGuard::Messages),
-            ..Judgement::new(act, stage, ScreeningMode::Always, message)
-        };
-        let decision = ScreeningDecision::about(subject(asked, server.to_string(), None), judgement);
-        tracing::warn!(%server, "too much of what a server says beside its answers cannot be passed on as it came");
-        if let Err(down) = self.ledger.append_event(Event::Screening(Box::new(decision))).await {
-            let error = &down as &dyn std::error::Error;
-            tracing::error!(error, "the end of a call cannot be recorded");
-        }
+/// Puts on record, once, why a call or a subscription ends, or why no more is heard beside it.
+pub(crate) async fn record_exhausted_budget(
+    gateway: &Gateway,
+    context: &RequestContext,
+    server: &ServerId,
+    consequence: Consequence,
+) {
+    let word = match consequence {
+        Consequence::Ended => "ended",
+        Consequence::Unheard => "no more notifications are passed on",
+    };
+    let message = format!(
+        "{word}: more than {MOST_TROUBLES} messages that the server sent beside its answer had to be changed, withheld or refused"
+    );
+    let (act, stage) = (ScreeningAct::Blocked, ScreeningStage::Guard);
+    let judgement = Judgement {
+        guard: Some(ScreeningGuard::Messages),
+        ..Judgement::new(act, stage, ScreeningMode::Always, message)
+    };
+    let decision = ScreeningDecision::about(subject(context, server.to_string(), None), judgement);
+    tracing::warn!(%server, "too much of what a server says beside its answers cannot be passed on as it came");
+    if let Err(down) = gateway.ledger.append_event(Event::Screening(Box::new(decision))).await {
+        let error = &down as &dyn std::error::Error;
+        tracing::error!(error, "the end of a call cannot be recorded");
     }
 }
 
 impl CallObserver<'_> {
     async fn pass_on(&self, told: RawNotification) {
-        let method = told.method().to_owned();
-        let named = of_server(&method);
-        if let Some(kind) = changed_list(&method) {
-            self.gateway.list_changed(self.server, kind);
+        // What servers may not tell is not even judged.
+        let Some(method) = ServerNotice::parse(told.method()) else {
             return;
-        }
-        if self.asking.is_tired() || self.asking.is_deaf() {
-            return;
-        }
-        let snapshot = self.gateway.snapshot();
-        let task = match method.as_str() {
-            "notifications/tasks" | "notifications/tasks/status" => told.task(),
-            _ => None,
         };
-        let tool = task.and_then(|raw| self.gateway.tasks.tool_of(raw, &self.asked.who, self.server));
+        if let Some(kind) = changed_list(method) {
+            self.gateway.changes.changed(self.server, kind);
+            return;
+        }
+        if self.budget.is_exhausted() || self.budget.hears_no_notifications() {
+            return;
+        }
+        let screened = self.screened(method, told).await;
+        let passed_on = match &screened {
+            Ok(params) if params.acts().is_empty() => PassedOn::Unchanged,
+            Ok(_) | Err(_) => PassedOn::Troublesome,
+        };
+        if self.budget.count_notification(passed_on) {
+            record_exhausted_budget(self.gateway, self.context, self.server, Consequence::Unheard).await;
+        }
+        match screened {
+            Ok(params) => self.forward(method, params).await,
+            Err(_) => tracing::warn!(server = %self.server, %method, "a notification was withheld"),
+        }
+    }
+
+    async fn screened(&self, method: ServerNotice, told: RawNotification) -> Result<ScreenedResult, Withheld> {
+        let tool = self.tool_of_task(method, &told);
         let params = told.into_params();
-        let screened = match &tool {
+        match &tool {
             // The result of a task is a tool's.
             Some(tool) => {
-                let origin = of_tool(&snapshot, tool, Message::TaskState);
-                self.gateway.screen_and_keep(params, &origin, tool, self.asked).await
+                let in_force = self.gateway.in_force();
+                let origin = of_tool(&in_force, tool, Message::TaskState);
+                screen_and_keep(self.gateway, params, &origin, tool, self.context).await
             }
             None => {
                 let origin = beside_a_call(self.server, self.tool, Message::Other);
-                self.gateway.screen(params, &origin, self.asked).await
+                screen(self.gateway, params, &origin, self.context).await
             }
-        };
-        let is_as_it_came = screened.as_ref().is_ok_and(|params| params.acts().is_empty());
-        if !is_as_it_came && self.asking.bear() {
-            let consequence = Consequence::Unheard;
-            self.gateway
-                .record_exhausted_budget(self.asked, self.server, consequence)
-                .await;
         }
-        let Ok(params) = screened else {
-            tracing::warn!(server = %self.server, method = named, "a notification was withheld");
+    }
+
+    fn tool_of_task(&self, method: ServerNotice, told: &RawNotification) -> Option<Arc<ToolEntry>> {
+        let about_task = matches!(method, ServerNotice::Task | ServerNotice::TaskStatus);
+        let task = about_task.then(|| told.task()).flatten()?;
+        self.gateway.tasks.tool_of(task, &self.context.who, self.server)
+    }
+
+    async fn forward(&self, method: ServerNotice, params: ScreenedResult) {
+        let message = match method {
+            ServerNotice::Progress => self.progress(params),
+            ServerNotice::Message if self.is_anybodys() || !self.wants_logs(&params) => None,
+            ServerNotice::ElicitationComplete if self.is_anybodys() => None,
+            ServerNotice::Message | ServerNotice::ElicitationComplete => {
+                Some(ClientMessage::notification(method, &params))
+            }
+            ServerNotice::Task | ServerNotice::TaskStatus => self.task_news(method, params),
+            ServerNotice::ResourceUpdated => return self.resource_updated(&params).await,
+            // Told by other ways, or not a client's business.
+            ServerNotice::Cancelled
+            | ServerNotice::ToolsChanged
+            | ServerNotice::PromptsChanged
+            | ServerNotice::ResourcesChanged
+            | ServerNotice::SubscriptionAcknowledged => None,
+        };
+        if let Some(message) = message {
+            self.context.say(&message).await;
+        }
+    }
+
+    /// Progress of this call, under the client's own token.
+    fn progress(&self, params: ScreenedResult) -> Option<ClientMessage> {
+        let adapted = Adapted::progress(params, self.our_token, self.token.as_ref()?)?;
+        Some(ClientMessage::adapted_notification(ServerNotice::Progress, &adapted))
+    }
+
+    /// News of a task of this client, under our id.
+    fn task_news(&self, method: ServerNotice, params: ScreenedResult) -> Option<ClientMessage> {
+        let span = mcp::server::member_span(params.bytes(), "taskId")?;
+        let theirs = params.bytes().get(span)?;
+        let ours = self.gateway.tasks.ours(theirs, &self.context.who, self.server)?;
+        let adapted = Adapted::task_news(params, &ours)?;
+        Some(ClientMessage::adapted_notification(method, &adapted))
+    }
+
+    /// A resource changed: told to the client if it subscribed.
+    async fn resource_updated(&self, params: &ScreenedResult) {
+        let uri = mcp::server::text_member(params.bytes(), "uri");
+        let subscribed = |session: &Arc<Session>| {
+            uri.as_deref()
+                .is_some_and(|uri| session.is_subscribed(self.server, uri))
+        };
+        let Some(session) = self.context.session().filter(|session| subscribed(session)) else {
             return;
         };
-        match method.as_str() {
-            "notifications/progress" => {
-                if let Some(message) = self.progress(&params) {
-                    self.asked.say(&message).await;
-                }
-            }
-            "notifications/message" | "notifications/elicitation/complete" if self.is_anybodys() => {}
-            "notifications/message" if self.wants_logs(&params) => {
-                self.asked.say(&ClientMessage::notification(&method, &params)).await;
-            }
-            "notifications/elicitation/complete" => {
-                self.asked.say(&ClientMessage::notification(&method, &params)).await;
-            }
-            "notifications/tasks/status" | "notifications/tasks" => {
-                let (who, tasks) = (&self.asked.who, &self.gateway.tasks);
-                if let Some(renamed) = tasks.renamed(params.bytes(), who, self.server) {
-                    self.asked
-                        .say(&ClientMessage::adapted(&method, &params, &renamed))
-                        .await;
-                }
-            }
-            "notifications/resources/updated" => self.gateway.resource_updated(self.asked, self.server, &params).await,
-            _ => {}
+        if let Some(standing) = session.standing() {
+            let message = ClientMessage::notification(ServerNotice::ResourceUpdated, params);
+            standing.say(&message).await;
         }
     }
 
     /// Heard on the own stream of a session that principals share: nobody knows whom it concerns.
     fn is_anybodys(&self) -> bool {
-        let snapshot = self.gateway.snapshot();
-        self.our_token == 0 && snapshot.server(self.server).is_some_and(|server| server.is_shared())
-    }
-
-    /// Progress of this call, under the client's own token.
-    fn progress(&self, params: &ScreenedResult) -> Option<ClientMessage> {
-        let token = self.token?;
-        let mut splice = Splice::new(params.bytes()).ok()?;
-        let theirs = splice.raw("progressToken")?;
-        if !mcp::server::is_our_id(theirs, self.our_token) {
-            return None;
-        }
-        splice.replace_or_insert("progressToken", token);
-        Some(ClientMessage::adapted(
-            "notifications/progress",
-            params,
-            &splice.finish(),
-        ))
+        let in_force = self.gateway.in_force();
+        self.our_token == 0 && in_force.server(self.server).is_some_and(|server| server.is_shared())
     }
 
     /// A modern client hears logs only if it asked for them, from the level on that it asked for.
     fn wants_logs(&self, params: &ScreenedResult) -> bool {
         let level = mcp::server::text_member(params.bytes(), "level").and_then(|level| LogLevel::parse(&level));
-        match (&self.asked.client, self.asked.client.log_level(), level) {
+        match (&self.context.client, self.context.client.log_level(), level) {
             (Client::Modern(_), Some(wanted), Some(level)) => level >= wanted,
-            (Client::Modern(_) | Client::Unmet, _, _) => false,
+            (Client::Modern(_) | Client::Unknown, _, _) => false,
             (Client::Legacy(_), Some(wanted), Some(level)) => level >= wanted,
             (Client::Legacy(_), _, _) => true,
         }
@@ -294,16 +224,16 @@ impl CallObserver<'_> {
 
     /// Asks the client, while the server is read on.
     async fn put(&self, question: RawServerRequest) {
-        match &self.asked.client {
-            Client::Legacy(_) if self.asked.stream.takes_streams() => {
-                self.asked.stream.open(self.asked.session()).await;
-                self.gateway.put_to_client(self, question).await;
+        match &self.context.client {
+            Client::Legacy(_) if self.context.stream.takes_streams() => {
+                self.context.stream.open(self.context.session()).await;
+                put_to_client(self.gateway, self.context, &self.budget, self.server, question).await;
             }
-            Client::Legacy(_) | Client::Modern(_) | Client::Unmet => {
+            Client::Legacy(_) | Client::Modern(_) | Client::Unknown => {
                 let (_, _, reply) = question.split();
                 reply
                     .send(&mcp::compose::error_content(
-                        mcp::ErrorCode::MethodNotFound,
+                        ErrorCode::MethodNotFound,
                         "the client cannot be asked",
                     ))
                     .await;
@@ -313,11 +243,18 @@ impl CallObserver<'_> {
 }
 
 /// The list that a notification says has changed.
-pub(crate) fn changed_list(method: &str) -> Option<ListKind> {
+pub(crate) fn changed_list(method: ServerNotice) -> Option<ListKind> {
     match method {
-        "notifications/tools/list_changed" => Some(ListKind::Tools),
-        "notifications/prompts/list_changed" => Some(ListKind::Prompts),
-        "notifications/resources/list_changed" => Some(ListKind::Resources),
-        _ => None,
+        ServerNotice::ToolsChanged => Some(ListKind::Tools),
+        ServerNotice::PromptsChanged => Some(ListKind::Prompts),
+        ServerNotice::ResourcesChanged => Some(ListKind::Resources),
+        ServerNotice::Cancelled
+        | ServerNotice::Progress
+        | ServerNotice::Message
+        | ServerNotice::ResourceUpdated
+        | ServerNotice::ElicitationComplete
+        | ServerNotice::Task
+        | ServerNotice::TaskStatus
+        | ServerNotice::SubscriptionAcknowledged => None,
     }
 }

@@ -5,24 +5,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mcp::method::federated;
-use mcp::splice::Splice;
 use policy::Target;
 use screening::result::walk::Message;
-use screening::result::{Origin, Raw, Received as _};
+use screening::result::{Origin, Raw, Received as _, ScreenedResult};
 use tokio::task::JoinSet;
 use upstream::{Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
 use crate::context::RequestContext;
-use crate::era::initialize::usable;
-use crate::receive::Gateway;
-use crate::screen::{beside_a_call, of_tool};
+use crate::gateway::Gateway;
+use crate::message::Adapted;
+use crate::message::own::OwnValue;
+use crate::offers::usable;
+use crate::screen::{beside_a_call, of_tool, screen, screen_and_keep};
 use crate::snapshot::{ServerState, Snapshot};
 
 /// What the servers of a route list.
 pub(crate) struct Gathered {
-    pub(crate) entries: Vec<Bytes>,
+    pub(crate) entries: Vec<Entry>,
     /// Servers that did not answer.
     pub(crate) unavailable: Vec<ServerId>,
     /// Why the last of them did not.
@@ -30,24 +30,52 @@ pub(crate) struct Gathered {
     pub(crate) ttl_ms: u64,
 }
 
-/// The longest name on the federated route.
-const LONGEST_NAME: usize = 128;
+/// An entry of a list that a client may see.
+pub(crate) enum Entry {
+    /// As its server sent it.
+    Screened(ScreenedResult),
+    /// Under a name or an id of ours.
+    Adapted(Adapted),
+}
 
-impl Gateway {
+impl Entry {
+    pub(crate) fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Screened(screened) => screened.bytes(),
+            Self::Adapted(adapted) => adapted.bytes(),
+        }
+    }
+
+    pub(crate) fn value(&self) -> OwnValue<'_> {
+        match self {
+            Self::Screened(screened) => OwnValue::Screened(screened),
+            Self::Adapted(adapted) => OwnValue::Adapted(adapted),
+        }
+    }
+}
+
+/// One client's request for a list, and what it looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Gathering<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) context: &'a RequestContext,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+}
+
+impl Gathering<'_> {
     /// Asks the servers of the route that have such a list.
-    pub(crate) async fn gather(&self, asked: &RequestContext, snapshot: &Arc<Snapshot>, kind: ListKind) -> Gathered {
+    pub(crate) async fn gather(self, kind: ListKind) -> Gathered {
         let mut gathered = Gathered {
             entries: Vec::new(),
             unavailable: Vec::new(),
             failure: None,
             ttl_ms: u64::MAX,
         };
-        for (server, listed) in self.ask_servers(asked, snapshot, kind).await {
+        for (server, listed) in self.ask_servers(kind).await {
             match listed {
                 Ok(listed) => {
                     gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
-                    let entries = self.admitted(asked, snapshot, (server.id(), kind), listed).await;
-                    gathered.entries.extend(entries);
+                    gathered.entries.extend(self.admitted(server.id(), kind, listed).await);
                 }
                 Err(failure) => {
                     tracing::warn!(server = %server.id(), error = &failure as &dyn std::error::Error, "a list failed");
@@ -56,10 +84,11 @@ impl Gateway {
                 }
             }
         }
-        if asked.route.server().is_none() {
-            let missing = snapshot.servers().map(|server| server.id());
-            let missing =
-                missing.filter(|id| snapshot.state_of(id) != ServerState::Up && usable(snapshot, &asked.who, id));
+        if self.context.route.server().is_none() {
+            let down = |id: &&ServerId| {
+                self.snapshot.state_of(id) != ServerState::Up && usable(self.snapshot, &self.context.who, id)
+            };
+            let missing = self.snapshot.servers().map(|server| server.id()).filter(down);
             gathered.unavailable.extend(missing.cloned());
             gathered.unavailable.sort();
         }
@@ -71,22 +100,18 @@ impl Gateway {
 
     /// For each URI the servers that list it, or have a template that fits it, of those the client may
     /// read it from. The servers are asked once for all.
-    pub(crate) async fn owners_of(
-        &self,
-        asked: &RequestContext,
-        snapshot: &Arc<Snapshot>,
-        uris: &[String],
-    ) -> Vec<Vec<ServerId>> {
+    pub(crate) async fn owners_of(self, uris: &[String]) -> Vec<Vec<ServerId>> {
         let mut owners: Vec<Vec<ServerId>> = vec![Vec::new(); uris.len()];
-        let caller = snapshot.policy.caller(&asked.who);
+        let policy = &self.snapshot.policy;
+        let caller = policy.caller(&self.context.who);
         let mut listed_by = std::collections::BTreeSet::new();
         for kind in [ListKind::Resources, ListKind::Templates] {
             if owners.iter().all(|found| !found.is_empty()) {
                 break;
             }
-            for (server, listed) in self.ask_servers(asked, snapshot, kind).await {
+            for (server, listed) in self.ask_servers(kind).await {
                 let Ok(listed) = listed else { continue };
-                let names = self.listed_names(asked, (server.id(), kind), listed).await;
+                let names = self.listed_names(server.id(), kind, listed).await;
                 for (uri, found) in uris.iter().zip(&mut owners) {
                     let target = Target::Resource {
                         server: server.id().clone(),
@@ -97,8 +122,7 @@ impl Gateway {
                         && found
                             .iter()
                             .any(|owner| listed_by.contains(&(owner.clone(), uri.clone())));
-                    if !decided && fits(kind, &names, uri) && snapshot.policy.could(&caller, "resources/read", &target)
-                    {
+                    if !decided && fits(kind, &names, uri) && policy.could(&caller, "resources/read", &target) {
                         if kind == ListKind::Resources {
                             listed_by.insert((server.id().clone(), uri.clone()));
                         }
@@ -110,15 +134,10 @@ impl Gateway {
         owners
     }
 
-    async fn ask_servers(
-        &self,
-        asked: &RequestContext,
-        snapshot: &Arc<Snapshot>,
-        kind: ListKind,
-    ) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
-        let guest = asked.client.guest(&asked.who);
+    async fn ask_servers(self, kind: ListKind) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
+        let guest = self.context.client.guest(&self.context.who);
         let mut asking = JoinSet::new();
-        for server in self.listing_servers(asked, snapshot, kind) {
+        for server in self.listing_servers(kind) {
             let guest = guest.clone();
             asking.spawn(async move {
                 let listed = upstream::list(&server, &guest, kind).await;
@@ -130,80 +149,66 @@ impl Gateway {
         answers
     }
 
-    fn listing_servers(&self, asked: &RequestContext, snapshot: &Snapshot, kind: ListKind) -> Vec<Arc<Server>> {
+    fn listing_servers(self, kind: ListKind) -> Vec<Arc<Server>> {
         let member = match kind {
             ListKind::Tools => "tools",
             ListKind::Prompts => "prompts",
             ListKind::Resources | ListKind::Templates => "resources",
             ListKind::Tasks => "tasks",
         };
+        let only = self.context.route.server();
         let wanted = |server: &&Arc<Server>| {
-            let on_route = asked.route.server().is_none_or(|only| only == server.id());
-            on_route
-                && (asked.route.server().is_some() || snapshot.state_of(server.id()) == ServerState::Up)
+            only.is_none_or(|only| only == server.id())
+                && (only.is_some() || self.snapshot.state_of(server.id()) == ServerState::Up)
                 && mcp::server::member_span(&server.introduction().capabilities, member).is_some()
-                && usable(snapshot, &asked.who, server.id())
+                && usable(self.snapshot, &self.context.who, server.id())
         };
-        snapshot.servers().filter(wanted).cloned().collect()
+        self.snapshot.servers().filter(wanted).cloned().collect()
     }
 
     /// The entries that cross the chokepoint, that the client may use, under the route's names.
-    async fn admitted(
-        &self,
-        asked: &RequestContext,
-        snapshot: &Snapshot,
-        (server, kind): (&ServerId, ListKind),
-        listed: Listed,
-    ) -> Vec<Bytes> {
-        let caller = snapshot.policy.caller(&asked.who);
+    async fn admitted(self, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<Entry> {
+        let caller = self.snapshot.policy.caller(&self.context.who);
         let mut admitted = Vec::new();
         for entry in listed.entries {
             if kind == ListKind::Tasks {
-                admitted.extend(self.admitted_task(asked, snapshot, server, entry.into_raw()).await);
+                let task = self.admitted_task(server, entry.into_raw()).await;
+                admitted.extend(task.map(Entry::Adapted));
                 continue;
             }
-            let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await else {
+            let Ok(entry) = screen(self.gateway, entry, &origin(server, kind), self.context).await else {
                 continue;
             };
-            let raw = entry.bytes();
-            let Some((action, target)) = target(server, kind, raw) else {
+            let Some((action, target)) = target(server, kind, entry.bytes()) else {
                 continue;
             };
-            if !snapshot.policy.could(&caller, action, &target) {
+            if !self.snapshot.policy.could(&caller, action, &target) {
                 continue;
             }
-            let federated_prompt = asked.route.server().is_none() && kind == ListKind::Prompts;
-            if !federated_prompt {
-                admitted.push(raw.clone());
-            } else if let Some(renamed) = renamed(server, raw) {
-                admitted.push(renamed);
+            if self.context.route.server().is_none() && kind == ListKind::Prompts {
+                admitted.extend(Adapted::federated_name(entry, server).map(Entry::Adapted));
+            } else {
+                admitted.push(Entry::Screened(entry));
             }
         }
         admitted
     }
 
     /// A task by our name, judged as what its tool brings. What is not this principal's is not there.
-    async fn admitted_task(
-        &self,
-        asked: &RequestContext,
-        snapshot: &Snapshot,
-        server: &ServerId,
-        raw: Raw,
-    ) -> Option<Bytes> {
+    async fn admitted_task(self, server: &ServerId, raw: Raw) -> Option<Adapted> {
+        let (tasks, who) = (&self.gateway.tasks, &self.context.who);
         let theirs = raw.bytes().get(mcp::server::member_span(raw.bytes(), "taskId")?)?;
-        let tool = self.tasks.tool_of(theirs, &asked.who, server)?;
-        let origin = of_tool(snapshot, &tool, Message::TaskState);
-        let entry = self.screen_and_keep(raw, &origin, &tool, asked).await.ok()?;
-        self.tasks.renamed(entry.bytes(), &asked.who, server)
+        let tool = tasks.tool_of(theirs, who, server)?;
+        let ours = tasks.ours(theirs, who, server)?;
+        let origin = of_tool(self.snapshot, &tool, Message::TaskState);
+        let entry = screen_and_keep(self.gateway, raw, &origin, &tool, self.context)
+            .await
+            .ok()?;
+        Adapted::task_news(entry, &ours)
     }
 
     /// The URIs or templates of a list that cross the chokepoint.
-    async fn listed_names(
-        &self,
-        asked: &RequestContext,
-        (server, kind): (&ServerId, ListKind),
-        listed: Listed,
-    ) -> Vec<String> {
+    async fn listed_names(self, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<String> {
         let member = if kind == ListKind::Templates {
             "uriTemplate"
         } else {
@@ -211,7 +216,7 @@ impl Gateway {
         };
         let mut names = Vec::new();
         for entry in listed.entries {
-            if let Ok(entry) = self.screen(entry, &origin(server, kind), asked).await {
+            if let Ok(entry) = screen(self.gateway, entry, &origin(server, kind), self.context).await {
                 names.extend(mcp::server::text_member(entry.bytes(), member));
             }
         }
@@ -257,17 +262,6 @@ fn target(server: &ServerId, kind: ListKind, raw: &[u8]) -> Option<(&'static str
         ListKind::Resources => resource("uri"),
         ListKind::Templates => resource("uriTemplate"),
     }
-}
-
-fn renamed(server: &ServerId, raw: &Bytes) -> Option<Bytes> {
-    let mut splice = Splice::new(raw).ok()?;
-    let name = mcp::envelope::text_of(splice.raw("name")?)?;
-    let name = federated(server.as_str(), &name);
-    if name.chars().count() > LONGEST_NAME {
-        return None;
-    }
-    splice.replace_or_insert("name", mcp::compose::literal(&name));
-    Some(splice.finish())
 }
 
 /// Whether a URI could come from a template: its fixed parts stand in it in order.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::{Body, Frame};
 use ledger::Arrival;
 use vocabulary::{ReceiptId, TraceId};
 
@@ -36,7 +36,10 @@ pub(crate) enum BodyFault {
 }
 
 /// Reads a body under the cap and the deadline; the arrival learns its size.
-pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mut Arrival) -> Result<Bytes, BodyFault> {
+pub(crate) async fn read_body<B>(mut body: B, max_bytes: usize, arrival: &mut Arrival) -> Result<Bytes, BodyFault>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > max_bytes {
         return Err(BodyFault::TooLarge);
@@ -73,7 +76,10 @@ pub(crate) async fn read_body(mut body: Incoming, max_bytes: usize, arrival: &mu
 }
 
 /// Its connection is not run again to read on where the body is whole and both are one task.
-fn next_frame(body: &mut Incoming, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+fn next_frame<B>(body: &mut B, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let (polled, read_on) = upstream::suppress_wakes(|| Pin::new(&mut *body).poll_frame(context));
     if let Some(read_on) = read_on
         && !(body.is_end_stream() && read_on.is_for(context))

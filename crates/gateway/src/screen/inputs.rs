@@ -2,7 +2,6 @@
 //! nobody but that server will read it, and the schema of a form is judged as the definition that it is.
 
 use bytes::Bytes;
-use mcp::Era;
 use mcp::mrtr::{self, BadInput, InputMethod, InputRequired, ResultType};
 use mcp::splice::Splice;
 use screening::definition::screen_schema;
@@ -11,11 +10,9 @@ use screening::result::{Raw, ScreenedResult, Withheld};
 use vocabulary::ServerId;
 use vocabulary::json::scanned::Named;
 
-use crate::call::forward::Forwarded;
 use crate::context::RequestContext;
-use crate::outcome::Case;
-use crate::receive::Gateway;
-use crate::screen::beside_a_call;
+use crate::gateway::Gateway;
+use crate::screen::{beside_a_call, recorded};
 
 /// A result that crossed the chokepoint, without the state that its server keeps with the client.
 pub(crate) struct ScreenedWithState {
@@ -39,56 +36,53 @@ impl ScreenedWithState {
     }
 }
 
-impl Gateway {
-    /// The schema of a form is never edited: a person is to see what a model reads, and any client can use it.
-    pub(crate) async fn screen_form(
-        &self,
-        server: &ServerId,
-        params: &Bytes,
-        asked: &RequestContext,
-    ) -> Result<(), Withheld> {
-        let Some(span) = mcp::server::member_span(params, "requestedSchema") else {
-            return Ok(());
-        };
-        let rules = self.snapshot().screening.clone();
-        let origin = beside_a_call(server, None, Message::Definitions);
-        let screening = screen_schema(params.slice(span), &origin, &rules);
-        self.recorded(screening, &origin, asked).await.map(drop)
-    }
+/// The schema of a form is never edited: a person is to see what a model reads, and any client can use it.
+pub(crate) async fn screen_form(
+    gateway: &Gateway,
+    server: &ServerId,
+    params: &Bytes,
+    context: &RequestContext,
+) -> Result<(), Withheld> {
+    let Some(span) = mcp::server::member_span(params, "requestedSchema") else {
+        return Ok(());
+    };
+    let rules = gateway.in_force().screening.clone();
+    let origin = beside_a_call(server, None, Message::Definitions);
+    let screening = screen_schema(params.slice(span), &origin, &rules);
+    recorded(gateway, screening, &origin, context).await.map(drop)
 }
 
-impl Case<'_> {
-    /// Every form in a result.
-    pub(crate) async fn screen_forms(&self, forwarded: &Forwarded, raw: &Raw) -> Result<(), Withheld> {
-        if forwarded.era != Era::Modern || !may_name(raw, "inputRequests") {
-            return Ok(());
-        }
-        // What cannot be read is not passed on; that is found out where it is adapted.
-        let wanted = InputRequired::read(raw.bytes()).map_or_else(|_| Vec::new(), |wanted| wanted.requests);
-        for input in wanted.iter().filter(|input| input.method == InputMethod::Elicit) {
-            let Some(params) = &input.params else { continue };
-            let screened = self
-                .gateway
-                .screen_form(forwarded.server.id(), params, self.asked)
-                .await;
-            screened.map_err(|withheld| Withheld {
-                message: "tool output blocked by sanitisation policy: a form that nobody should fill in".to_owned(),
-                ..withheld
-            })?;
-        }
-        Ok(())
+/// Every form in a result of a modern server.
+pub(crate) async fn screen_forms(
+    gateway: &Gateway,
+    server: &ServerId,
+    raw: &Raw,
+    context: &RequestContext,
+) -> Result<(), Withheld> {
+    if !may_name(raw, "inputRequests") {
+        return Ok(());
     }
+    // What cannot be read is not passed on; that is found out where it is adapted.
+    let wanted = InputRequired::read(raw.bytes()).map_or_else(|_| Vec::new(), |wanted| wanted.requests);
+    for input in wanted.iter().filter(|input| input.method == InputMethod::Elicit) {
+        let Some(params) = &input.params else { continue };
+        let screened = screen_form(gateway, server, params, context).await;
+        screened.map_err(|withheld| Withheld {
+            message: "tool output blocked by sanitisation policy: a form that nobody should fill in".to_owned(),
+            ..withheld
+        })?;
+    }
+    Ok(())
+}
 
-    /// Leaves an empty state in a result that will get a sealed one.
-    pub(crate) fn set_state_aside(&self, forwarded: &Forwarded, raw: Raw) -> (Raw, Option<Bytes>) {
-        let within = raw.size() <= self.gateway.snapshot().screening.guards.max_bytes;
-        if forwarded.era != Era::Modern || !may_name(&raw, "requestState") || !within {
-            return (raw, None);
-        }
-        match emptied(raw.bytes()) {
-            Some((rest, state)) => (Raw::Unread(rest), Some(state)),
-            None => (raw, None),
-        }
+/// Leaves an empty state in a result of a modern server that will get a sealed one.
+pub(crate) fn set_state_aside(gateway: &Gateway, raw: Raw) -> (Raw, Option<Bytes>) {
+    if !may_name(&raw, "requestState") || raw.size() > gateway.in_force().screening.guards.max_bytes {
+        return (raw, None);
+    }
+    match emptied(raw.bytes()) {
+        Some((rest, state)) => (Raw::Unread(rest), Some(state)),
+        None => (raw, None),
     }
 }
 

@@ -1,14 +1,12 @@
-//! A stream of a session that can be taken up where it broke: events are numbered, and the last
+//! A stream of a session that can be resumed where it broke: events are numbered, and the last
 //! ones are kept, bounded, as the bytes that were released.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use mcp::sse;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::reply::stream::BACKLOG;
+use crate::message::{ClientMessage, Event};
 
 /// One stream of a session.
 pub(crate) struct ReplayBuffer {
@@ -21,18 +19,18 @@ struct State {
     last: u64,
     kept: VecDeque<Kept>,
     bytes: usize,
-    listener: Option<mpsc::Sender<Bytes>>,
+    listener: Option<mpsc::Sender<Event>>,
     ended: bool,
 }
 
 /// An event that can be heard again.
 struct Kept {
     number: u64,
-    event: Bytes,
+    event: Event,
     said: Instant,
 }
 
-/// Whether a stream begins with an event that only says how to take it up.
+/// Whether a stream begins with an event that only says how to resume it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Opening {
     /// Since 2025-11-25.
@@ -41,13 +39,15 @@ pub(crate) enum Opening {
     Silent,
 }
 
+/// Events that wait for a slow client; then the server waits too.
+pub(crate) const BACKLOG: usize = 32;
 const MOST_EVENTS: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
 /// What is said so soon after the rules changed may have been judged by the old ones.
 const BEING_JUDGED: Duration = Duration::from_secs(1);
 /// A client that does not read for this long is no longer listening.
 const LONGEST_STALL: Duration = Duration::from_secs(5);
-/// How long a client is asked to wait before it takes a stream up.
+/// How long a client is asked to wait before it resumes a stream.
 const RETRY_MS: u64 = 1000;
 
 impl ReplayBuffer {
@@ -58,23 +58,23 @@ impl ReplayBuffer {
         }
     }
 
-    /// Gives the track its first listener.
-    pub(crate) async fn begin(&self, listener: mpsc::Sender<Bytes>, opening: Opening) {
+    /// Gives the stream its first listener.
+    pub(crate) async fn begin(&self, listener: mpsc::Sender<Event>, opening: Opening) {
         let mut state = self.state.lock().await;
         if opening == Opening::Announced {
             let id = format!("{}.{}", self.number, state.last);
-            let _ = listener.try_send(sse::opening(&id, RETRY_MS));
+            let _ = listener.try_send(Event::opening(&id, RETRY_MS));
         }
         state.listener = Some(listener);
     }
 
     /// Says something, and keeps it for a listener that comes back.
-    pub(crate) async fn say(&self, message: &[u8]) {
+    pub(crate) async fn say(&self, message: &ClientMessage) {
         let said = Instant::now();
         let mut state = self.state.lock().await;
         state.last += 1;
         let number = state.last;
-        let event = sse::event(Some(&format!("{}.{number}", self.number)), message);
+        let event = Event::of(message, Some(&format!("{}.{number}", self.number)));
         state.keep(Kept {
             number,
             event: event.clone(),
@@ -100,15 +100,15 @@ impl ReplayBuffer {
         self.state.lock().await.listener = None;
     }
 
-    /// Takes the track up behind event `after`: what was kept since, then what comes. Whoever
+    /// Resumes the stream behind event `after`: what was kept since, then what comes. Whoever
     /// listened before hears nothing more. What was judged before the rules in force came, at `rules_since`, is not
     /// said again: they might not let it pass.
-    pub(crate) async fn resume_after(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Bytes> {
+    pub(crate) async fn resume_after(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Event> {
         let mut state = self.state.lock().await;
         if let Some(since) = rules_since {
             state.forget_until(since);
         }
-        let missed: Vec<Bytes> = state
+        let missed: Vec<Event> = state
             .kept
             .iter()
             .filter(|kept| kept.number > after)
@@ -146,7 +146,7 @@ impl State {
     }
 }
 
-/// Reads an event id of ours: the track and the event.
+/// Reads an event id of ours: the stream and the event.
 pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (replay, event) = id.split_once('.')?;
     Some((replay.parse().ok()?, event.parse().ok()?))
@@ -154,45 +154,61 @@ pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use mcp::ServerNotice;
+
+    use crate::message::own::OwnValue;
+
     use super::*;
 
-    async fn heard(receiver: &mut mpsc::Receiver<Bytes>) -> String {
+    async fn heard(receiver: &mut mpsc::Receiver<Event>) -> String {
         let event = receiver.recv().await.expect("an event");
-        String::from_utf8(event.to_vec()).expect("text")
+        String::from_utf8(event.into_bytes().to_vec()).expect("text")
+    }
+
+    fn told(text: &'static str) -> ClientMessage {
+        ClientMessage::own_notification(ServerNotice::Message, Some(&OwnValue::Text(text.into())))
+    }
+
+    /// Whether the next event has this id and says this.
+    async fn heard_as(receiver: &mut mpsc::Receiver<Event>, id: &str, text: &str) -> bool {
+        let event = heard(receiver).await;
+        event.contains(&format!("id: {id}\n")) && event.contains(&format!("\"params\":\"{text}\""))
     }
 
     #[tokio::test]
-    async fn a_broken_stream_is_taken_up_behind_the_last_event() {
+    async fn a_broken_stream_is_resumed_behind_the_last_event() {
         let replay = ReplayBuffer::new(3);
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
         replay.begin(sender, Opening::Announced).await;
-        replay.say(b"1").await;
+        replay.say(&told("one")).await;
         assert!(heard(&mut receiver).await.starts_with("id: 3.0\nretry:"));
-        assert!(heard(&mut receiver).await.contains("id: 3.1\ndata: 1\n"));
+        assert!(heard_as(&mut receiver, "3.1", "one").await);
         drop(receiver);
-        replay.say(b"2").await;
-        replay.say(b"3").await;
+        replay.say(&told("two")).await;
+        replay.say(&told("three")).await;
         replay.end().await;
         let mut again = replay.resume_after(2, None).await;
-        assert!(heard(&mut again).await.contains("id: 3.3\ndata: 3\n"));
-        assert!(again.recv().await.is_none(), "the track has ended");
+        assert!(heard_as(&mut again, "3.3", "three").await);
+        assert!(again.recv().await.is_none(), "the stream has ended");
     }
 
     #[tokio::test]
     async fn what_older_rules_let_pass_is_not_said_again() {
         let replay = ReplayBuffer::new(3);
-        replay.say(b"1").await;
+        replay.say(&told("one")).await;
         let mut again = replay.resume_after(0, Some(Instant::now())).await;
         assert!(again.try_recv().is_err());
-        replay.say(b"2").await;
-        assert!(heard(&mut again).await.contains("id: 3.2\ndata: 2\n"), "it is heard on");
+        replay.say(&told("two")).await;
+        assert!(heard_as(&mut again, "3.2", "two").await, "it is heard on");
     }
 
     #[tokio::test]
     async fn what_is_kept_is_bounded() {
         let replay = ReplayBuffer::new(0);
+        let text = OwnValue::Text("x".repeat(8192).into());
+        let large = ClientMessage::own_notification(ServerNotice::Message, Some(&text));
         for _ in 0..MOST_EVENTS * 2 {
-            replay.say(&[b'x'; 8192]).await;
+            replay.say(&large).await;
         }
         let state = replay.state.lock().await;
         assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);

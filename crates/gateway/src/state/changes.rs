@@ -1,4 +1,4 @@
-//! Tells everybody who listens that something changed: the town as a whole, or a list of a server.
+//! Tells everybody who listens that something changed: the snapshot as a whole, or a list of a server.
 
 use tokio::sync::{broadcast, watch};
 use upstream::ListKind;
@@ -19,7 +19,7 @@ pub(crate) enum Change {
 
 /// See the module. Whoever is slow to listen hears that something was missed.
 pub(crate) struct ChangeFeed {
-    rings: broadcast::Sender<Change>,
+    sender: broadcast::Sender<Change>,
     stopping: watch::Sender<bool>,
 }
 
@@ -28,7 +28,7 @@ const MOST_UNHEARD: usize = 256;
 impl Default for ChangeFeed {
     fn default() -> Self {
         Self {
-            rings: broadcast::Sender::new(MOST_UNHEARD),
+            sender: broadcast::Sender::new(MOST_UNHEARD),
             stopping: watch::Sender::new(false),
         }
     }
@@ -36,20 +36,20 @@ impl Default for ChangeFeed {
 
 impl ChangeFeed {
     pub(crate) fn snapshot_replaced(&self) {
-        let _ = self.rings.send(Change::SnapshotReplaced);
+        let _ = self.sender.send(Change::SnapshotReplaced);
     }
 
     pub(crate) fn changed(&self, server: &ServerId, kind: ListKind) {
-        let _ = self.rings.send(Change::Changed(server.clone(), kind));
+        let _ = self.sender.send(Change::Changed(server.clone(), kind));
     }
 
     pub(crate) fn recheck(&self) {
-        let _ = self.rings.send(Change::Recheck);
+        let _ = self.sender.send(Change::Recheck);
     }
 
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
-        let _ = self.rings.send(Change::Stop);
+        let _ = self.sender.send(Change::Stop);
     }
 
     /// Completes when the gateway stops, or has stopped before.
@@ -58,6 +58,6 @@ impl ChangeFeed {
     }
 
     pub(crate) fn listen(&self) -> broadcast::Receiver<Change> {
-        self.rings.subscribe()
+        self.sender.subscribe()
     }
 }

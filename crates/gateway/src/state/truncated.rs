@@ -2,15 +2,15 @@
 //! bounded space, and only as they were sanitised.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use policy::ToolEntry;
 use screening::result::truncate::Index;
 use screening::result::{Kept, OutputTrust, Rules};
-use vocabulary::{Digest, Principal, random_hex};
+use vocabulary::{Digest, Principal, lock, random_hex};
 
-use crate::session::Owner;
+use crate::session::owner::Owner;
 
 /// What one principal's texts may take; the oldest go first.
 const MOST_PER_PRINCIPAL: usize = 64 << 20;
@@ -25,7 +25,7 @@ pub fn cache_key() -> String {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<HashMap<Digest, StoredText>>);
+pub(crate) struct TruncatedTexts(Mutex<HashMap<Digest, StoredText>>);
 
 /// A text, and whose call brought it from where.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl StoredText {
     }
 }
 
-impl Cache {
+impl TruncatedTexts {
     /// Keeps a text for its principal.
     pub(crate) fn keep(&self, kept: Kept, tool: &Arc<ToolEntry>, terms: &Terms<'_>) {
         let Kept { key, whole, index } = kept;
@@ -83,7 +83,7 @@ impl Cache {
         }
         let now = Instant::now();
         let owner = Owner::of(terms.who);
-        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelves = lock(&self.0);
         shelves.retain(|_, stored| stored.expires > now);
         make_room(&mut shelves, MOST_PER_PRINCIPAL - whole.len(), |stored| {
             stored.owner == owner
@@ -105,7 +105,7 @@ impl Cache {
 
     /// A text was judged again, as a whole: from now on it is what is left of it.
     pub(crate) fn replace(&self, key: &str, (whole, index): (Arc<str>, Arc<Index>), judged: Judged) {
-        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelves = lock(&self.0);
         if let Some(stored) = shelves.get_mut(&Digest::of(key.as_bytes())) {
             stored.whole = whole;
             stored.index = index;
@@ -115,7 +115,7 @@ impl Cache {
 
     /// The text of a key, for the principal it is kept for. Foreign, expired and unknown keys are alike.
     pub(crate) fn find(&self, key: &str, who: &Principal) -> Option<StoredText> {
-        let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelves = lock(&self.0);
         let stored = shelves.get(&Digest::of(key.as_bytes()))?;
         (stored.expires > Instant::now() && stored.owner == Owner::of(who)).then(|| stored.clone())
     }

@@ -31,9 +31,8 @@ fn arrival_at(began: Instant) -> Arrival {
     }
 }
 
-/// One entry for every way a request can end, then the intent and the events.
-fn entries(began: Instant) -> Vec<Entry> {
-    let arrival = arrival_at(began);
+/// Every way a request can end.
+fn endings() -> [Ending; 8] {
     let who = sample::principal();
     let unknown = MessageFacts {
         method: "tools/call".to_owned(),
@@ -44,7 +43,7 @@ fn entries(began: Instant) -> Vec<Entry> {
         policy_set: None,
         ..sample::decision(Verdict::RequireApproval, ReasonCode::RequireApproval)
     };
-    let endings = [
+    [
         Ending::Unidentified {
             reason: ReasonCode::DenyNoAuthn,
         },
@@ -63,8 +62,13 @@ fn entries(began: Instant) -> Vec<Entry> {
         sample::called(Risk::Low, Status::Success, Some(true)),
         sample::called(Risk::High, Status::Error, Some(true)),
         sample::called(Risk::Critical, Status::Timeout, None),
-    ];
-    let finals = endings.into_iter().map(|ending| Final {
+    ]
+}
+
+/// One entry for every way a request can end, then the intent and the events.
+fn entries(began: Instant) -> Vec<Entry> {
+    let arrival = arrival_at(began);
+    let finals = endings().into_iter().map(|ending| Final {
         arrival,
         ending,
         size_bytes_out: 2048,

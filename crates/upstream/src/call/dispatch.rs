@@ -44,10 +44,12 @@ pub struct OutgoingRequest<'a> {
     pub credential: UpstreamCredential,
     /// What was checked: a tool's arguments, or the params of another method.
     pub checked: &'a dyn Checked,
-    /// Further members of `params`, raw.
-    pub extras: Vec<(&'a str, Cow<'a, [u8]>)>,
-    /// The client's own `_meta` keys that go along, raw.
-    pub meta: Vec<(&'a str, &'a [u8])>,
+    /// Members of it that stay here.
+    pub left_out: &'static [&'static str],
+    /// The server's own id of the task that the request is about, as the literal it sent.
+    pub task_id: Option<Vec<u8>>,
+    /// What the client brings along from the round before.
+    pub round: RoundInput,
     /// Whether the client wants progress.
     pub progress: Progress,
     /// The log level the client wants.
@@ -60,6 +62,15 @@ pub struct OutgoingRequest<'a> {
     pub epoch: u64,
     /// Who deals with a task that the call becomes.
     pub tasks: TaskMode,
+}
+
+/// What a client brings along where a server needed something of it first; for servers of the modern era.
+#[derive(Clone, Debug, Default)]
+pub struct RoundInput {
+    /// The client's answers, raw.
+    pub responses: Option<Bytes>,
+    /// The server's own state, as the literal it sent.
+    pub state: Option<Bytes>,
 }
 
 /// A permitted request, ready to be sent. Holds nothing of the client's request.
@@ -93,17 +104,13 @@ const QUIET: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// When the permit does not fit.
-pub fn prepare(permit: Permit, mut outgoing: OutgoingRequest<'_>) -> Result<PreparedCall, Failure> {
+pub fn prepare(permit: Permit, outgoing: OutgoingRequest<'_>) -> Result<PreparedCall, Failure> {
     let spent = permit
         .spend(outgoing.checked.digest(), outgoing.epoch)
         .map_err(|_| Failure::Permit)?;
     let id = outgoing.server.link.next_id();
     let guest = outgoing.server.admitted(&outgoing.guest);
-    if (outgoing.tasks, outgoing.era) == (TaskMode::Gateway, Era::Legacy) {
-        let task = task::request_of(&outgoing.server.caps);
-        outgoing.extras.push(("task", Cow::Owned(task)));
-    }
-    let (name, members) = members(&spent, outgoing.checked, outgoing.extras);
+    let (name, members) = members(&spent, &outgoing);
     let modern = (outgoing.era == Era::Modern).then_some(ModernMeta {
         capabilities: &guest.capabilities.modern,
         log_level: outgoing.log_level,
@@ -112,7 +119,7 @@ pub fn prepare(permit: Permit, mut outgoing: OutgoingRequest<'_>) -> Result<Prep
         method: spent.action(),
         members,
         meta: OutgoingMeta {
-            passed: outgoing.meta,
+            passed: outgoing.checked.meta().to_vec(),
             progress: outgoing.progress,
             modern,
         },
@@ -147,12 +154,10 @@ pub fn prepare(permit: Permit, mut outgoing: OutgoingRequest<'_>) -> Result<Prep
 /// Names and raw values.
 type RawMembers<'a> = Vec<(&'a str, Cow<'a, [u8]>)>;
 
-/// The members of `params`: what the permit is for, then what was checked, then the rest.
-fn members<'a>(
-    spent: &'a SpentPermit,
-    checked: &'a dyn Checked,
-    extras: RawMembers<'a>,
-) -> (Option<Cow<'a, str>>, RawMembers<'a>) {
+/// The members of `params`: what the permit is for, then what was checked, with the names that its server knows, then what
+/// belongs to this round.
+fn members<'a>(spent: &'a SpentPermit, outgoing: &'a OutgoingRequest<'_>) -> (Option<Cow<'a, str>>, RawMembers<'a>) {
+    let (checked, left_out) = (outgoing.checked, outgoing.left_out);
     let anchor = match (spent.action(), spent.target()) {
         ("tools/call", Target::Tool(entry)) => Some(("name", entry.id.name.as_str())),
         ("prompts/get", Target::Prompt { name, .. }) => Some(("name", &**name)),
@@ -161,12 +166,13 @@ fn members<'a>(
         }
         _ => None,
     };
-    let mut members: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(extras.len() + 2);
+    let mut members: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(checked.members().len() + 2);
     members.extend(anchor.map(|(member, name)| (member, Cow::Owned(compose::literal(name)))));
     members.extend(checked.arguments().map(|raw| ("arguments", Cow::Borrowed(raw))));
-    for (name, raw) in extras {
-        if name != "_meta" && members.iter().all(|(known, _)| *known != name) {
-            members.push((name, raw));
+    for (name, raw) in checked.members() {
+        let known = members.iter().any(|(known, _)| known == name);
+        if *name != "_meta" && !known && !left_out.contains(name) {
+            members.push((name, as_its_server_knows_it(name, raw, spent, outgoing)));
         }
     }
     let task = || members.iter().find(|(name, _)| *name == "taskId");
@@ -174,7 +180,40 @@ fn members<'a>(
         Some((_, name)) => Some(Cow::Borrowed(name)),
         None => task().and_then(|(_, raw)| Some(Cow::Owned(mcp::envelope::text_of(raw)?.into_owned()))),
     };
+    if outgoing.era == Era::Modern {
+        let RoundInput { responses, state } = &outgoing.round;
+        let round = [("inputResponses", responses), ("requestState", state)];
+        members.extend(
+            round
+                .into_iter()
+                .filter_map(|(name, raw)| Some((name, Cow::Borrowed(raw.as_deref()?)))),
+        );
+    }
+    if (outgoing.tasks, outgoing.era) == (TaskMode::Gateway, Era::Legacy) {
+        members.push(("task", Cow::Owned(task::request_of(&outgoing.server.caps))));
+    }
     (name, members)
+}
+
+/// A client knows tasks by ids of ours, and prompts by names of the federated route; their server has its own.
+fn as_its_server_knows_it<'a>(
+    name: &str,
+    raw: &'a [u8],
+    spent: &SpentPermit,
+    outgoing: &'a OutgoingRequest<'_>,
+) -> Cow<'a, [u8]> {
+    match (name, spent.target(), &outgoing.task_id) {
+        ("taskId", _, Some(theirs)) => Cow::Borrowed(theirs),
+        ("ref", Target::Prompt { name, .. }, _) => {
+            let reference = Bytes::copy_from_slice(raw);
+            let Ok(mut splice) = Splice::new(&reference) else {
+                return Cow::Borrowed(raw);
+            };
+            splice.replace_or_insert("name", compose::literal(name));
+            Cow::Owned(splice.finish().to_vec())
+        }
+        _ => Cow::Borrowed(raw),
+    }
 }
 
 impl PreparedCall {

@@ -32,6 +32,21 @@ fn walls() -> HarnessWalls {
     }
 }
 
+fn egress() -> EgressAttempt {
+    EgressAttempt {
+        server_id: "triage".to_owned(),
+        instance: "0123456789abcdef".to_owned(),
+        event: "connect".into(),
+        result: EgressResult::Blocked,
+        host: "evil.example".to_owned(),
+        port: 443,
+        reason: "domain_not_allowlisted".into(),
+        count: 1,
+        run: Some(subject(None).run),
+        open: Vec::new(),
+    }
+}
+
 fn events() -> Vec<Event> {
     let output = HarnessOutput {
         bytes: 17,
@@ -85,23 +100,11 @@ fn events() -> Vec<Event> {
         usage: Some(usage),
         walls: Some(walls()),
     };
-    let egress = EgressAttempt {
-        server_id: "triage".to_owned(),
-        instance: "0123456789abcdef".to_owned(),
-        event: "connect".into(),
-        result: EgressResult::Blocked,
-        host: "evil.example".to_owned(),
-        port: 443,
-        reason: "domain_not_allowlisted".into(),
-        count: 1,
-        run: Some(subject(None).run),
-        open: Vec::new(),
-    };
     vec![
         Event::HarnessAttempt(Box::new(failed)),
         Event::HarnessAttempt(Box::new(never_started)),
         Event::HarnessResult(Box::new(result)),
-        Event::Egress(Box::new(egress)),
+        Event::Egress(Box::new(egress())),
     ]
 }
 

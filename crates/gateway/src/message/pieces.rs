@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes};
 
 /// Up to three pieces, laid end to end. A spent or missing one is empty.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Pieces([Bytes; 3]);
 
 impl Pieces {

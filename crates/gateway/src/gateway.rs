@@ -1,0 +1,110 @@
+//! The gateway itself: the snapshot in force, what is kept between requests, and the ledger. It walks no call: see
+//! [`receive`](crate::receive) for that.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::hmac;
+use ledger::Ledger;
+
+use crate::session::Sessions;
+use crate::snapshot::Snapshot;
+use crate::state::changes::ChangeFeed;
+use crate::state::parked::ParkedCalls;
+use crate::state::screening_pool::ScreeningPool;
+use crate::state::seal::Seal;
+use crate::state::tasks::Tasks;
+use crate::state::truncated::TruncatedTexts;
+
+/// See the module.
+pub struct Gateway {
+    in_force: ArcSwap<Snapshot>,
+    pub(crate) sessions: Sessions,
+    pub(crate) ledger: Ledger,
+    pub(crate) cursor_key: hmac::Key,
+    pub(crate) seal: Seal,
+    pub(crate) changes: ChangeFeed,
+    pub(crate) parked: ParkedCalls,
+    pub(crate) tasks: Tasks,
+    pub(crate) screening_pool: ScreeningPool,
+    pub(crate) truncated: TruncatedTexts,
+    at_work: Arc<AtomicUsize>,
+    itself: Weak<Self>,
+}
+
+impl Gateway {
+    /// A gateway with a first snapshot.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn new(snapshot: Snapshot, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
+        let mut key = [0u8; 32];
+        aws_lc_rs::rand::fill(&mut key)?;
+        let seal = Seal::new()?;
+        Ok(Arc::new_cyclic(|itself| Self {
+            in_force: ArcSwap::from_pointee(snapshot),
+            sessions: Sessions::default(),
+            ledger,
+            cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            seal,
+            changes: ChangeFeed::default(),
+            parked: ParkedCalls::default(),
+            tasks: Tasks::default(),
+            screening_pool: ScreeningPool::default(),
+            truncated: TruncatedTexts::default(),
+            at_work: Arc::default(),
+            itself: itself.clone(),
+        }))
+    }
+
+    /// Another hold on this gateway, for work that outlives the request it began with.
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.itself.upgrade()
+    }
+
+    /// The snapshot in force at this moment. A request asks once, when it begins; what goes on for longer (streams, what a
+    /// server says beside its answer, the screening of an answer) asks again for each thing it decides.
+    #[must_use]
+    pub fn in_force(&self) -> Arc<Snapshot> {
+        self.in_force.load_full()
+    }
+
+    /// Puts another snapshot in force, for live sessions too.
+    pub fn replace_snapshot(&self, snapshot: Snapshot) {
+        self.in_force.store(Arc::new(snapshot));
+        self.changes.snapshot_replaced();
+    }
+
+    /// Ends the streams that have no end of their own, so that whoever listens shows a credential
+    /// again: one was taken back.
+    pub fn recheck_streams(&self) {
+        self.changes.recheck();
+    }
+
+    /// Ends the streams that have no end of their own: the gateway stops.
+    pub fn end_streams(&self) {
+        self.changes.stop();
+    }
+
+    /// How many requests are at work, those whose callers hung up included.
+    #[must_use]
+    pub fn at_work(&self) -> usize {
+        self.at_work.load(Ordering::SeqCst)
+    }
+
+    /// A request begins; it counts until what is given back is dropped.
+    pub(crate) fn begin_work(&self) -> AtWork {
+        self.at_work.fetch_add(1, Ordering::SeqCst);
+        AtWork(self.at_work.clone())
+    }
+}
+
+/// Counts a request for as long as it is at work.
+pub(crate) struct AtWork(Arc<AtomicUsize>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

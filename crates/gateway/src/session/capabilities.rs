@@ -1,0 +1,62 @@
+//! What a client said it can, and whose processes that makes its own.
+
+use std::sync::Arc;
+
+use mcp::capabilities::Capabilities;
+use upstream::{Owner, Relayed};
+use vocabulary::{Digest, Principal};
+
+/// What a client said it can.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientCapabilities {
+    declared: Arc<Capabilities>,
+    pub(crate) relayed: Relayed,
+}
+
+impl ClientCapabilities {
+    /// From the raw object of an `initialize` or of `_meta`; what cannot be read counts as none.
+    pub(crate) fn read(raw: &[u8]) -> Self {
+        let declared = Capabilities::read(raw).unwrap_or_default();
+        let relayed = Relayed {
+            legacy: declared.relayed_legacy().into(),
+            modern: declared.relayed_modern().into(),
+        };
+        Self {
+            declared: Arc::new(declared),
+            relayed,
+        }
+    }
+
+    pub(crate) fn none() -> Self {
+        Self::read(b"{}")
+    }
+
+    pub(crate) fn declared(&self) -> &Capabilities {
+        &self.declared
+    }
+}
+
+/// Whose a process of this principal is.
+pub(crate) fn owner(who: &Principal, capabilities: &ClientCapabilities) -> Owner {
+    Owner {
+        principal: principal_key(who, b""),
+        process: principal_key(who, capabilities.declared.key()),
+    }
+}
+
+fn principal_key(who: &Principal, capabilities: &[u8]) -> Digest {
+    let client = who.client_id.as_deref().unwrap_or_default();
+    let parts: [&[u8]; 5] = [
+        who.issuer.as_bytes(),
+        who.sub.as_bytes(),
+        client.as_bytes(),
+        who.actor_type.as_str().as_bytes(),
+        capabilities,
+    ];
+    let lengths = parts.map(|part| (part.len() as u64).to_be_bytes());
+    let framed = lengths
+        .iter()
+        .zip(parts)
+        .flat_map(|(length, part)| [length.as_slice(), part]);
+    Digest::of_pieces([b"modern client".as_slice()].into_iter().chain(framed))
+}
