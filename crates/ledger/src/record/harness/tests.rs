@@ -136,10 +136,10 @@ fn records_of_harness_runs_are_canonical() {
 #[test]
 fn every_word_reads_back() {
     for class in AttemptClass::ALL {
-        assert_eq!(AttemptClass::parse(class.as_str()), Some(*class));
+        assert_eq!(AttemptClass::parse(class.as_str()), Some(class));
     }
     for reason in RunReason::ALL {
-        assert_eq!(RunReason::parse(reason.as_str()), Some(*reason));
+        assert_eq!(RunReason::parse(reason.as_str()), Some(reason));
     }
     assert_eq!(RunStatus::parse("fine"), None);
 }
