@@ -23,6 +23,7 @@ fmt:
 
 lint:
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cargo clippy --workspace --lib --bins --locked -- --deny warnings --deny clippy::too_many_lines
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet

@@ -10,4 +10,4 @@ mod pages;
 mod cycles;
 mod rooms;
 mod rows;
-pub mod sources;
+pub(crate) mod sources;

@@ -39,7 +39,7 @@ const MESSAGES: [Message; 7] = [
 
 /// The whole chokepoint: what comes out is UTF-8, is JSON if it was, and goes through once more without a change to its
 /// secrets and hidden characters.
-pub fn screen(data: &[u8]) {
+pub(crate) fn screen(data: &[u8]) {
     let Some((switches, raw)) = data.split_first() else {
         return;
     };
@@ -127,7 +127,7 @@ fn rules(switches: u8) -> Rules {
 }
 
 /// Literals lie within the message, in order, and apart from each other.
-pub fn walk(data: &[u8]) {
+pub(crate) fn walk(data: &[u8]) {
     for message in MESSAGES {
         let Ok(walked) = walk_message(data, message) else {
             continue;
@@ -145,7 +145,7 @@ pub fn walk(data: &[u8]) {
 }
 
 /// Stripped once, nothing is left to strip.
-pub fn strip(data: &[u8]) {
+pub(crate) fn strip(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let literal = literal(text);
     let stripped = strip_literal(literal.as_bytes(), Classes::ALL, &[]);
@@ -184,7 +184,7 @@ fn is_literal(text: &str) -> bool {
 }
 
 /// Findings lie within the pieces, on borders of characters.
-pub fn detect(data: &[u8]) {
+pub(crate) fn detect(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let raws: Vec<&str> = text.split('\0').take(8).collect();
     let mut pieces = Vec::with_capacity(raws.len());
@@ -208,7 +208,7 @@ pub fn detect(data: &[u8]) {
 }
 
 /// A schema of a server, and a value: refused, or judged within bounds.
-pub fn output_schema(data: &[u8]) {
+pub(crate) fn output_schema(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (schema, value) = data.split_at(split);
     let Ok(compiled) = OutputSchema::compile(schema) else {
@@ -223,7 +223,7 @@ pub fn output_schema(data: &[u8]) {
 }
 
 /// All pages together are the whole.
-pub fn page(data: &[u8]) {
+pub(crate) fn page(data: &[u8]) {
     let Some((limit, rest)) = data.split_first() else {
         return;
     };

@@ -9,7 +9,7 @@ use crate::support::environment::repository;
 
 /// A row, and a test that names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub(super) struct Named {
     pub row: String,
     pub file: String,
     pub test: String,
@@ -17,7 +17,7 @@ pub struct Named {
 
 /// Every row that a test of this repository names. Panics where a comment names a row that does not exist or belongs to no
 /// test.
-pub fn everywhere(known: &BTreeSet<String>) -> BTreeSet<Named> {
+pub(super) fn everywhere(known: &BTreeSet<String>) -> BTreeSet<Named> {
     let (mut named, mut faults) = (BTreeSet::new(), Vec::new());
     for room in ["crates", "apps", "tests"] {
         walk(&repository().join(room), &mut |path, text| {

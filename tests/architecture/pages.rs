@@ -6,7 +6,7 @@ use crate::support::environment::{repository, writes_pages};
 const WIDTH: usize = 136;
 
 /// Compares a page with what it should be, or writes it where the caller asked for that.
-pub fn keep(path: &str, expected: &str) {
+pub(super) fn keep(path: &str, expected: &str) {
     let file = repository().join(path);
     let found = std::fs::read_to_string(&file).unwrap_or_default();
     if found == expected {
@@ -30,7 +30,7 @@ pub fn keep(path: &str, expected: &str) {
 }
 
 /// Text in lines that fit: the first one behind `first`, the others as far in.
-pub fn wrapped(first: &str, text: &str) -> String {
+pub(super) fn wrapped(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.chars().count());
     let (mut lines, mut line) = (String::new(), first.to_owned());
     let mut fresh = true;

@@ -94,7 +94,7 @@ fn length_without_tests(text: &str) -> usize {
 }
 
 /// Every source file of the rooms and of the fixture, tests left out.
-pub fn shipped() -> Vec<(PathBuf, String)> {
+pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for parent in ["crates", "apps"] {
         for entry in std::fs::read_dir(repository().join(parent)).unwrap() {
@@ -106,7 +106,7 @@ pub fn shipped() -> Vec<(PathBuf, String)> {
     found
 }
 
-pub fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
+pub(crate) fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();

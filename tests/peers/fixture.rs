@@ -9,7 +9,7 @@ use crate::support::environment::{self, command};
 use crate::support::{Gateway, Setup};
 
 /// A running fixture; it ends when its standard input does.
-pub struct Fixture {
+pub(super) struct Fixture {
     url: String,
     child: Child,
     _stdin: Option<ChildStdin>,
@@ -17,7 +17,7 @@ pub struct Fixture {
 
 impl Fixture {
     /// Starts it: `legacy`, `modern` or `dual`.
-    pub fn start(era: &str) -> Self {
+    pub(super) fn start(era: &str) -> Self {
         let mut child = command(environment::built("portreeve-fixture"))
             .args(["--era", era])
             .stdin(Stdio::piped())
@@ -36,12 +36,12 @@ impl Fixture {
     }
 
     /// A gateway in front of it that lets everybody do everything, and the token of somebody.
-    pub async fn behind_gateway(&self) -> (Gateway, String) {
+    pub(super) async fn behind_gateway(&self) -> (Gateway, String) {
         Self::with(json!({"url": self.url, "trust": "internal"})).await
     }
 
     /// A gateway that starts the fixture itself, in the sandbox.
-    pub async fn inside(era: &str) -> (Gateway, String) {
+    pub(super) async fn inside(era: &str) -> (Gateway, String) {
         let program = environment::built("portreeve-fixture");
         let command = [program.to_str().unwrap(), "--era", era, "--stdio"];
         let sandbox = json!({"read": [program.parent().unwrap()]});

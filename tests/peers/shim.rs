@@ -19,7 +19,7 @@ struct Way {
 }
 
 /// Opens it on a port of its own and gives the URL for the suite.
-pub async fn open(gateway: SocketAddr, path: &str, token: &str) -> String {
+pub(super) async fn open(gateway: SocketAddr, path: &str, token: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let way = Arc::new(Way {

@@ -1,7 +1,7 @@
 //! Spellings that every re-serialisation changes, made from a seed.
 
 /// A generator whose seed tells all that comes.
-pub struct Odd(u64);
+pub(super) struct Odd(u64);
 
 const NUMBERS: [&str; 12] = [
     "1.7976931348623157e309",
@@ -44,7 +44,7 @@ const SPACES: [&str; 10] = ["", "", "", "", " ", "  ", "\t", "\n", "\r\n", " \n\
 
 /// What may stand in a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Text {
+pub(super) enum Text {
     /// Only what is Unicode.
     Whole,
     /// Halves of characters too.
@@ -52,12 +52,12 @@ pub enum Text {
 }
 
 impl Odd {
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number below `limit` (SplitMix64).
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,7 +87,7 @@ impl Odd {
     }
 
     /// Any value, nested at most so deep.
-    pub fn value(&mut self, deep: usize, text: Text, keys: Keys) -> String {
+    pub(super) fn value(&mut self, deep: usize, text: Text, keys: Keys) -> String {
         match self.below(if deep == 0 { 5 } else { 8 }) {
             0 => self.pick(&["true", "false", "null"]).to_owned(),
             // Arguments are hashed in a canonical form, which has no number beyond a double.
@@ -103,7 +103,7 @@ impl Odd {
     }
 
     /// Any object; names stand in it twice now and then, if they may.
-    pub fn object(&mut self, deep: usize, text: Text, keys: Keys) -> String {
+    pub(super) fn object(&mut self, deep: usize, text: Text, keys: Keys) -> String {
         let mut members = Vec::new();
         for place in 0..self.below(5) {
             let name = match self.below(4) {
@@ -145,7 +145,7 @@ impl Odd {
     }
 
     /// A tool's result, with these members beside the usual ones.
-    pub fn result(&mut self, beside: &[&str]) -> String {
+    pub(super) fn result(&mut self, beside: &[&str]) -> String {
         let blocks: Vec<_> = (0..1 + self.below(3)).map(|_| self.block()).collect();
         let mut members = vec![format!("\"content\":{}", self.spaced('[', &blocks, ']'))];
         if self.one_in(2) {
@@ -181,7 +181,7 @@ impl Odd {
 
 /// Whether a name may stand in an object twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub(super) enum Keys {
     Once,
     Twice,
 }

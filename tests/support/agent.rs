@@ -7,11 +7,11 @@ use super::stream::Stream;
 use super::wire::{Ask, Door, Reply};
 
 /// The version the tests speak.
-pub const VERSION: &str = "2025-11-25";
+pub(crate) const VERSION: &str = "2025-11-25";
 
 /// A client with a credential, a route and a session.
 #[derive(Clone)]
-pub struct Agent {
+pub(crate) struct Agent {
     door: Door,
     route: String,
     token: Option<String>,
@@ -20,17 +20,17 @@ pub struct Agent {
 
 impl Agent {
     /// Opens a session.
-    pub async fn connect(gateway: &Gateway, route: &str, token: &str) -> Self {
+    pub(crate) async fn connect(gateway: &Gateway, route: &str, token: &str) -> Self {
         Self::through(&gateway.mcp, route, Some(token)).await
     }
 
     /// Opens a session through a door of its own, perhaps without a token.
-    pub async fn through(door: &Door, route: &str, token: Option<&str>) -> Self {
+    pub(crate) async fn through(door: &Door, route: &str, token: Option<&str>) -> Self {
         Self::introduced(door, route, token, initialize()).await
     }
 
     /// Opens a session in another version, or with capabilities.
-    pub async fn declaring(gateway: &Gateway, route: &str, token: &str, params: Value) -> Self {
+    pub(crate) async fn declaring(gateway: &Gateway, route: &str, token: &str, params: Value) -> Self {
         let mut all = initialize();
         all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
         Self::introduced(&gateway.mcp, route, Some(token), all).await
@@ -55,7 +55,7 @@ impl Agent {
     }
 
     /// The request this agent would send for a body.
-    pub fn ask(&self, body: impl Into<Vec<u8>>) -> Ask {
+    pub(crate) fn ask(&self, body: impl Into<Vec<u8>>) -> Ask {
         let ask = Ask::post(&self.route, body);
         let ask = self.token.iter().fold(ask, |ask, token| ask.bearer(token));
         self.session.iter().fold(ask, |ask, id| {
@@ -64,58 +64,58 @@ impl Agent {
     }
 
     /// Sends a body as it is.
-    pub async fn send(&self, body: impl Into<Vec<u8>>) -> Answer {
+    pub(crate) async fn send(&self, body: impl Into<Vec<u8>>) -> Answer {
         self.submit(self.ask(body)).await
     }
 
     /// Sends a request of this agent's with changes.
-    pub async fn submit(&self, ask: Ask) -> Answer {
+    pub(crate) async fn submit(&self, ask: Ask) -> Answer {
         submit_through(&self.door, ask).await
     }
 
     /// Sends a request and hears its answer event by event.
-    pub async fn follow(&self, method: &str, params: Value) -> Stream {
+    pub(crate) async fn follow(&self, method: &str, params: Value) -> Stream {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         Stream::open(&self.door, &self.ask(body)).await
     }
 
     /// Opens the session's own stream, or takes one up.
-    pub async fn listen(&self, last_event_id: Option<&str>) -> Stream {
+    pub(crate) async fn listen(&self, last_event_id: Option<&str>) -> Stream {
         let ask = self.ask("").instead("Content-Type", None).with_method("GET");
         let ask = ask.instead("Last-Event-ID", last_event_id);
         Stream::open(&self.door, &ask).await
     }
 
     /// Answers a question of a server.
-    pub async fn answer(&self, id: &Value, result: Value) -> Answer {
+    pub(crate) async fn answer(&self, id: &Value, result: Value) -> Answer {
         self.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
             .await
     }
 
     /// Sends a request.
-    pub async fn request(&self, method: &str, params: Value) -> Answer {
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Answer {
         self.send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
             .await
     }
 
     /// Calls a tool.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
         self.call_raw(tool, &arguments.to_string()).await
     }
 
     /// Calls a tool with arguments spelled exactly so.
-    pub async fn call_raw(&self, tool: &str, arguments: &str) -> Answer {
+    pub(crate) async fn call_raw(&self, tool: &str, arguments: &str) -> Answer {
         self.send(call_body(tool, arguments)).await
     }
 
     /// Lists the tools.
-    pub async fn list(&self) -> Vec<Value> {
+    pub(crate) async fn list(&self) -> Vec<Value> {
         let answer = self.request("tools/list", json!({})).await;
         answer.result()["tools"].as_array().unwrap().clone()
     }
 
     /// Lists the names of the tools.
-    pub async fn names(&self) -> Vec<String> {
+    pub(crate) async fn names(&self) -> Vec<String> {
         self.list()
             .await
             .iter()
@@ -124,12 +124,12 @@ impl Agent {
     }
 
     /// The way to the gateway.
-    pub fn door(&self) -> Door {
+    pub(crate) fn door(&self) -> Door {
         self.door.clone()
     }
 
     /// The same client, calling from another address.
-    pub fn calling_from(&self, from: [u8; 4]) -> Self {
+    pub(crate) fn calling_from(&self, from: [u8; 4]) -> Self {
         Self {
             door: self.door.calling_from(from),
             ..self.clone()
@@ -138,17 +138,17 @@ impl Agent {
 }
 
 /// The parameters of `initialize`.
-pub fn initialize() -> Value {
+pub(crate) fn initialize() -> Value {
     json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "self-declared", "version": "0"}})
 }
 
 /// A whole `initialize` message.
-pub fn initialize_body() -> String {
+pub(crate) fn initialize_body() -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize()}).to_string()
 }
 
 /// A whole `tools/call` message around raw arguments.
-pub fn call_body(tool: &str, arguments: &str) -> String {
+pub(crate) fn call_body(tool: &str, arguments: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":{},"arguments":{arguments}}}}}"#,
         Value::from(tool)
@@ -156,14 +156,14 @@ pub fn call_body(tool: &str, arguments: &str) -> String {
 }
 
 /// A random trace id.
-pub fn fresh_trace() -> String {
+pub(crate) fn fresh_trace() -> String {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).unwrap();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Sends a request through a door under a trace of its own.
-pub async fn submit_through(door: &Door, ask: Ask) -> Answer {
+pub(crate) async fn submit_through(door: &Door, ask: Ask) -> Answer {
     let trace = fresh_trace();
     let ask = ask.header("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
     let reply = door.ask(&ask).await;
@@ -172,7 +172,7 @@ pub async fn submit_through(door: &Door, ask: Ask) -> Answer {
 
 /// An answer, with the trace under which it was asked for.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     reply: Reply,
     pub trace: String,
 }
@@ -186,19 +186,19 @@ impl std::ops::Deref for Answer {
 
 impl Answer {
     /// The last message, which answers the request; others may have come before it on a stream.
-    pub fn last(&self) -> Value {
+    pub(crate) fn last(&self) -> Value {
         self.messages().last().expect("a message").clone()
     }
 
     /// The `result`.
-    pub fn result(&self) -> Value {
+    pub(crate) fn result(&self) -> Value {
         let json = self.last();
         assert!(json.get("result").is_some(), "no result: {json}");
         json["result"].clone()
     }
 
     /// The code of the `error`.
-    pub fn error_code(&self) -> i64 {
+    pub(crate) fn error_code(&self) -> i64 {
         let json = self.last();
         json["error"]["code"]
             .as_i64()
@@ -206,7 +206,7 @@ impl Answer {
     }
 
     /// The object every refusal carries.
-    pub fn decision(&self) -> Value {
+    pub(crate) fn decision(&self) -> Value {
         let json = self.last();
         let inside = [&json["error"]["data"], &json["result"]["_meta"]["portreeve/decision"]];
         inside
@@ -217,13 +217,13 @@ impl Answer {
     }
 
     /// The codes of the refusal.
-    pub fn reason_codes(&self) -> Vec<String> {
+    pub(crate) fn reason_codes(&self) -> Vec<String> {
         strings(&self.decision()["reason_codes"])
     }
 }
 
 /// The strings of a JSON array.
-pub fn strings(array: &Value) -> Vec<String> {
+pub(crate) fn strings(array: &Value) -> Vec<String> {
     array
         .as_array()
         .unwrap_or(&Vec::new())

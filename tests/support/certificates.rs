@@ -8,20 +8,20 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A certificate and its key, in PEM.
-pub struct Certificate {
+pub(crate) struct Certificate {
     pub pem: String,
     pub key: String,
 }
 
 /// Who signs.
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub pem: String,
 }
 
 impl Authority {
     /// A fresh authority.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -33,12 +33,12 @@ impl Authority {
     }
 
     /// A certificate for these names, addresses or URIs.
-    pub fn issue(&self, names: &[&str]) -> Certificate {
+    pub(crate) fn issue(&self, names: &[&str]) -> Certificate {
         self.sign(params(names))
     }
 
     /// A certificate whose time is over.
-    pub fn issue_expired(&self, names: &[&str]) -> Certificate {
+    pub(crate) fn issue_expired(&self, names: &[&str]) -> Certificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2021, 1, 1);
@@ -55,7 +55,7 @@ impl Authority {
 }
 
 /// A certificate nobody vouches for.
-pub fn self_signed(names: &[&str]) -> Certificate {
+pub(crate) fn self_signed(names: &[&str]) -> Certificate {
     let key = KeyPair::generate().unwrap();
     Certificate {
         pem: params(names).self_signed(&key).unwrap().pem(),
@@ -65,7 +65,7 @@ pub fn self_signed(names: &[&str]) -> Certificate {
 
 impl Certificate {
     /// A TLS server that shows this certificate.
-    pub fn serve(&self) -> Arc<ServerConfig> {
+    pub(crate) fn serve(&self) -> Arc<ServerConfig> {
         install_provider();
         let (chain, key) = self.der();
         Arc::new(
@@ -83,7 +83,7 @@ impl Certificate {
 }
 
 /// A TLS client that trusts one authority and may show a certificate.
-pub fn client(authority_pem: &str, shows: Option<&Certificate>) -> Arc<ClientConfig> {
+pub(crate) fn client(authority_pem: &str, shows: Option<&Certificate>) -> Arc<ClientConfig> {
     install_provider();
     let mut roots = RootCertStore::empty();
     roots

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The shipped binary: `PORTREEVE_BIN`, else the one built into the same target directory.
-pub fn portreeve() -> PathBuf {
+pub(crate) fn portreeve() -> PathBuf {
     if let Some(path) = variable("PORTREEVE_BIN") {
         return PathBuf::from(path);
     }
@@ -13,7 +13,7 @@ pub fn portreeve() -> PathBuf {
 }
 
 /// A program of this workspace, built into the same target directory.
-pub fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let beside = target().join(name);
     assert!(
         beside.exists(),
@@ -24,7 +24,7 @@ pub fn built(name: &str) -> PathBuf {
 }
 
 /// The profile's directory, `target/debug`.
-pub fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let here = std::env::current_exe().expect("a running test has a path");
     here.ancestors()
         .nth(2)
@@ -33,7 +33,7 @@ pub fn target() -> PathBuf {
 }
 
 /// The root of the repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("the tests are a member of the workspace")
@@ -41,22 +41,22 @@ pub fn repository() -> PathBuf {
 }
 
 /// Where `make test` puts the clients and servers of other people.
-pub fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     variable("PORTREEVE_PEERS").map_or_else(|| repository().join("target/peers"), PathBuf::from)
 }
 
 /// Whether a missing peer is a failure.
-pub fn is_ci() -> bool {
+pub(crate) fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true")
 }
 
 /// Whether pages that are made from the tree are written instead of compared.
-pub fn writes_pages() -> bool {
+pub(crate) fn writes_pages() -> bool {
     variable("PORTREEVE_WRITE_PAGES").is_some()
 }
 
 /// The directory of the stage this process was put on, if it was.
-pub fn stage() -> Option<PathBuf> {
+pub(crate) fn stage() -> Option<PathBuf> {
     variable("PORTREEVE_STAGE").map(PathBuf::from)
 }
 
@@ -69,7 +69,7 @@ fn variable(name: &str) -> Option<String> {
     clippy::disallowed_methods,
     reason = "tests start the shipped binary and other people's programs"
 )]
-pub fn command(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .stdin(Stdio::null())
@@ -81,7 +81,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -89,7 +89,7 @@ pub struct Finished {
 
 impl Finished {
     /// Runs a program to its end.
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.output().expect("the program starts");
         Self {
             code: output.status.code(),
@@ -99,7 +99,7 @@ impl Finished {
     }
 
     /// What it printed, if it ended well.
-    pub fn success(self) -> String {
+    pub(crate) fn success(self) -> String {
         assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self.stdout
     }

@@ -12,7 +12,7 @@ use super::agent::initialize;
 use super::environment::{command, portreeve};
 
 /// A running `portreeve connect`.
-pub struct Front {
+pub(crate) struct Front {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
@@ -21,7 +21,7 @@ pub struct Front {
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Left {
+pub(crate) struct Left {
     pub code: Option<i32>,
     pub lines: Vec<String>,
     pub stderr: String,
@@ -29,14 +29,14 @@ pub struct Left {
 
 impl Front {
     /// `portreeve connect`, to be given its arguments and variables.
-    pub fn command() -> Command {
+    pub(crate) fn command() -> Command {
         let mut front = command(portreeve());
         front.arg("connect");
         front
     }
 
     /// Starts it.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,37 +64,37 @@ impl Front {
     }
 
     /// Says a line.
-    pub fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         stdin.flush().unwrap();
     }
 
     /// Sends a request.
-    pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+    pub(crate) fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
         let id: Value = id.into();
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
     }
 
     /// Sends a notification.
-    pub fn tell(&mut self, method: &str, params: Value) {
+    pub(crate) fn tell(&mut self, method: &str, params: Value) {
         self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     /// The next line it prints.
-    pub async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(20), self.lines.recv()).await;
         line.expect("a line in time").expect("a line before the end")
     }
 
     /// The next message it prints.
-    pub async fn hear(&mut self) -> Value {
+    pub(crate) async fn hear(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
     }
 
     /// Sends a request and gives the next message.
-    pub async fn exchange(&mut self, id: impl Into<Value>, method: &str, params: Value) -> Value {
+    pub(crate) async fn exchange(&mut self, id: impl Into<Value>, method: &str, params: Value) -> Value {
         let id: Value = id.into();
         self.ask(id.clone(), method, params);
         let answer = self.hear().await;
@@ -103,14 +103,14 @@ impl Front {
     }
 
     /// Opens a legacy session.
-    pub async fn open(&mut self) -> Value {
+    pub(crate) async fn open(&mut self) -> Value {
         let answer = self.exchange("open", "initialize", initialize()).await;
         self.tell("notifications/initialized", json!({}));
         answer
     }
 
     /// Closes standard input and waits for the end.
-    pub async fn leave(mut self) -> Left {
+    pub(crate) async fn leave(mut self) -> Left {
         drop(self.stdin.take());
         let began = Instant::now();
         let status = loop {

@@ -15,7 +15,7 @@ use super::setup::Home;
 use super::wire::{Ask, Door, Reply};
 
 /// A gateway that answers.
-pub struct Gateway {
+pub(crate) struct Gateway {
     pub home: Home,
     pub mcp: Door,
     pub admin: Door,
@@ -25,12 +25,12 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts the binary and waits for the ready file.
-    pub async fn start(home: Home) -> Self {
+    pub(crate) async fn start(home: Home) -> Self {
         Self::start_as(home, command(portreeve())).await
     }
 
     /// Starts it by another program that becomes the binary.
-    pub async fn start_as(home: Home, mut program: Command) -> Self {
+    pub(crate) async fn start_as(home: Home, mut program: Command) -> Self {
         let ready_file = home.path("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = |name: &str| File::options().create(true).append(true).open(home.path(name)).unwrap();
@@ -82,7 +82,7 @@ impl Gateway {
     }
 
     /// The data plane, with another trust root and perhaps a client certificate.
-    pub fn mcp_trusting(&self, authority_pem: &str, shows: Option<&Certificate>) -> Door {
+    pub(crate) fn mcp_trusting(&self, authority_pem: &str, shows: Option<&Certificate>) -> Door {
         Door {
             tls: Some(certificates::client(authority_pem, shows)),
             ..self.mcp.clone()
@@ -90,17 +90,17 @@ impl Gateway {
     }
 
     /// Sends one request to the data plane.
-    pub async fn ask(&self, ask: Ask) -> Reply {
+    pub(crate) async fn ask(&self, ask: Ask) -> Reply {
         self.mcp.ask(&ask).await
     }
 
     /// Sends one request to the control plane with the admin token.
-    pub async fn ask_admin(&self, ask: Ask) -> Reply {
+    pub(crate) async fn ask_admin(&self, ask: Ask) -> Reply {
         self.admin.ask(&ask.bearer(&self.admin_token())).await
     }
 
     /// The token that the first start leaves behind.
-    pub fn admin_token(&self) -> String {
+    pub(crate) fn admin_token(&self) -> String {
         std::fs::read_to_string(self.home.state().join("admin.token"))
             .unwrap()
             .trim()
@@ -108,32 +108,32 @@ impl Gateway {
     }
 
     /// Its process.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// What it logged.
-    pub fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         ["stdout.log", "stderr.log"]
             .map(|name| std::fs::read_to_string(self.home.path(name)).unwrap_or_default())
             .concat()
     }
 
     /// The most memory it ever had, in bytes.
-    pub fn peak_memory(&self) -> u64 {
+    pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     /// Sends a signal.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
     /// Asks it to end and checks that it does, cleanly.
-    pub async fn stop(mut self) -> Home {
+    pub(crate) async fn stop(mut self) -> Home {
         self.signal(Signal::TERM);
         let status = self.ended().await;
         assert_eq!(status, Some(0), "no clean exit:\n{}", self.logs());
@@ -141,19 +141,19 @@ impl Gateway {
     }
 
     /// Kills it without a warning.
-    pub async fn kill(mut self) -> Home {
+    pub(crate) async fn kill(mut self) -> Home {
         self.signal(Signal::KILL);
         self.ended().await;
         self.leave()
     }
 
     /// Stops it and starts it again on the same state.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         self.stop().await.serve().await
     }
 
     /// Waits for the end of the process.
-    pub async fn ended(&mut self) -> Option<i32> {
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -183,6 +183,6 @@ fn address_of(url: &str) -> SocketAddr {
 }
 
 /// A TLS client for the data plane, as an `Arc` where a test needs it bare.
-pub fn tls_of(door: &Door) -> Arc<rustls::ClientConfig> {
+pub(crate) fn tls_of(door: &Door) -> Arc<rustls::ClientConfig> {
     Arc::clone(door.tls.as_ref().unwrap())
 }

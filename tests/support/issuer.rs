@@ -17,12 +17,12 @@ use tokio::net::TcpListener;
 use super::wire::Wire;
 
 /// The name the tests' issuer goes by.
-pub const ISSUER: &str = "https://idp.test";
+pub(crate) const ISSUER: &str = "https://idp.test";
 /// Whom its tokens are for.
-pub const AUDIENCE: &str = "https://gateway.test/mcp";
+pub(crate) const AUDIENCE: &str = "https://gateway.test/mcp";
 
 /// A signing key with its id.
-pub struct Key {
+pub(crate) struct Key {
     pub kid: String,
     pair: Pair,
 }
@@ -35,7 +35,7 @@ enum Pair {
 
 impl Key {
     /// An ES256 key.
-    pub fn es256(kid: &str) -> Self {
+    pub(crate) fn es256(kid: &str) -> Self {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         Self {
             kid: kid.to_owned(),
@@ -44,7 +44,7 @@ impl Key {
     }
 
     /// An RS256 key of 2048 bits.
-    pub fn rs256(kid: &str) -> Self {
+    pub(crate) fn rs256(kid: &str) -> Self {
         Self {
             kid: kid.to_owned(),
             pair: Pair::Rs256(Box::new(RsaKeyPair::generate(KeySize::Rsa2048).unwrap())),
@@ -52,7 +52,7 @@ impl Key {
     }
 
     /// An Ed25519 key.
-    pub fn eddsa(kid: &str) -> Self {
+    pub(crate) fn eddsa(kid: &str) -> Self {
         Self {
             kid: kid.to_owned(),
             pair: Pair::EdDsa(Ed25519KeyPair::generate().unwrap()),
@@ -60,7 +60,7 @@ impl Key {
     }
 
     /// The algorithm's name in a token's header.
-    pub fn algorithm(&self) -> &'static str {
+    pub(crate) fn algorithm(&self) -> &'static str {
         match self.pair {
             Pair::Rs256(_) => "RS256",
             Pair::Es256(_) => "ES256",
@@ -69,12 +69,12 @@ impl Key {
     }
 
     /// The header a token signed with this key has.
-    pub fn header(&self) -> Value {
+    pub(crate) fn header(&self) -> Value {
         json!({"alg": self.algorithm(), "kid": self.kid, "typ": "at+jwt"})
     }
 
     /// A compact token of exactly this header and these claims.
-    pub fn sign(&self, header: &Value, claims: &Value) -> String {
+    pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
         let text = unsigned(header, claims);
         let signature = match &self.pair {
             Pair::Es256(pair) => pair
@@ -94,7 +94,7 @@ impl Key {
     }
 
     /// The public half, in the bytes somebody might mistake for an HMAC secret.
-    pub fn public_bytes(&self) -> Vec<u8> {
+    pub(crate) fn public_bytes(&self) -> Vec<u8> {
         match &self.pair {
             Pair::Rs256(pair) => pair.public_key().as_ref().to_vec(),
             Pair::Es256(pair) => pair.public_key().as_ref().to_vec(),
@@ -103,7 +103,7 @@ impl Key {
     }
 
     /// The public half as a JWK.
-    pub fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         let public = self.public_bytes();
         let mut jwk = match &self.pair {
             Pair::Rs256(_) => {
@@ -123,7 +123,7 @@ impl Key {
 }
 
 /// An identity provider that listens on loopback.
-pub struct Issuer {
+pub(crate) struct Issuer {
     state: Arc<State>,
     address: SocketAddr,
 }
@@ -136,12 +136,12 @@ struct State {
 
 impl Issuer {
     /// An issuer with one ES256 key.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with_key(Key::es256("key-1")).await
     }
 
     /// An issuer with this key.
-    pub async fn with_key(key: Key) -> Self {
+    pub(crate) async fn with_key(key: Key) -> Self {
         let state = State {
             keys: Mutex::new(vec![Arc::new(key)]),
             fetches: AtomicUsize::new(0),
@@ -155,50 +155,50 @@ impl Issuer {
     }
 
     /// Where the JWKS is.
-    pub fn jwks_url(&self) -> String {
+    pub(crate) fn jwks_url(&self) -> String {
         format!("http://{}/jwks", self.address)
     }
 
     /// How often the JWKS was fetched.
-    pub fn fetches(&self) -> usize {
+    pub(crate) fn fetches(&self) -> usize {
         self.state.fetches.load(Ordering::SeqCst)
     }
 
     /// From now on these keys and no others.
-    pub fn rotate_to(&self, key: Key) {
+    pub(crate) fn rotate_to(&self, key: Key) {
         *self.state.keys.lock().unwrap() = vec![Arc::new(key)];
     }
 
     /// From now on the JWKS endpoint answers with an error.
-    pub fn break_down(&self) {
+    pub(crate) fn break_down(&self) {
         *self.state.broken.lock().unwrap() = true;
     }
 
     /// The key in use.
-    pub fn key(&self) -> Arc<Key> {
+    pub(crate) fn key(&self) -> Arc<Key> {
         Arc::clone(&self.state.keys.lock().unwrap()[0])
     }
 
     /// A good token for somebody.
-    pub fn token(&self, sub: &str) -> String {
+    pub(crate) fn token(&self, sub: &str) -> String {
         self.sign(&claims(sub))
     }
 
     /// A token with these claims.
-    pub fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let key = self.key();
         key.sign(&key.header(), claims)
     }
 }
 
 /// The claims of a good token.
-pub fn claims(sub: &str) -> Value {
+pub(crate) fn claims(sub: &str) -> Value {
     let now = jiff::Timestamp::now().as_second();
     json!({"iss": ISSUER, "aud": AUDIENCE, "sub": sub, "azp": "client-7", "iat": now, "nbf": now - 5, "exp": now + 600})
 }
 
 /// The same claims with some replaced; null takes one away.
-pub fn but(mut claims: Value, changes: Value) -> Value {
+pub(crate) fn but(mut claims: Value, changes: Value) -> Value {
     for (name, value) in changes.as_object().unwrap() {
         if value.is_null() {
             claims.as_object_mut().unwrap().remove(name);
@@ -210,7 +210,7 @@ pub fn but(mut claims: Value, changes: Value) -> Value {
 }
 
 /// Header and claims, encoded, without a signature.
-pub fn unsigned(header: &Value, claims: &Value) -> String {
+pub(crate) fn unsigned(header: &Value, claims: &Value) -> String {
     format!(
         "{}.{}",
         base64url(header.to_string().as_bytes()),
@@ -219,7 +219,7 @@ pub fn unsigned(header: &Value, claims: &Value) -> String {
 }
 
 /// Base64 as tokens use it.
-pub fn base64url(bytes: &[u8]) -> String {
+pub(crate) fn base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 

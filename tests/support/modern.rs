@@ -8,11 +8,11 @@ use super::stream::Stream;
 use super::wire::{Ask, Door};
 
 /// The version it speaks.
-pub const MODERN: &str = "2026-07-28";
+pub(crate) const MODERN: &str = "2026-07-28";
 
 /// A client with a credential, a route, and what it can.
 #[derive(Clone)]
-pub struct Modern {
+pub(crate) struct Modern {
     pub door: Door,
     route: String,
     token: String,
@@ -23,7 +23,7 @@ pub struct Modern {
 
 impl Modern {
     /// A client that can be asked nothing.
-    pub fn new(gateway: &Gateway, route: &str, token: &str) -> Self {
+    pub(crate) fn new(gateway: &Gateway, route: &str, token: &str) -> Self {
         Self {
             door: gateway.mcp.clone(),
             route: route.to_owned(),
@@ -34,19 +34,19 @@ impl Modern {
     }
 
     /// The same client with capabilities.
-    pub fn able(mut self, capabilities: Value) -> Self {
+    pub(crate) fn able(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
         self
     }
 
     /// The same client with further `_meta`.
-    pub fn saying(mut self, meta: Value) -> Self {
+    pub(crate) fn saying(mut self, meta: Value) -> Self {
         self.meta = meta;
         self
     }
 
     /// A whole message, `_meta` included.
-    pub fn body(&self, method: &str, mut params: Value) -> Value {
+    pub(crate) fn body(&self, method: &str, mut params: Value) -> Value {
         let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "self-declared", "version": "0"},
@@ -59,7 +59,7 @@ impl Modern {
     }
 
     /// The request for a body, with the headers that mirror it.
-    pub fn ask(&self, body: &Value) -> Ask {
+    pub(crate) fn ask(&self, body: &Value) -> Ask {
         let (method, params) = (body["method"].as_str().unwrap_or_default(), &body["params"]);
         let ask = self.ask_raw(method, body.to_string());
         let name = match method {
@@ -71,7 +71,7 @@ impl Modern {
     }
 
     /// A body spelled exactly so, with the headers of its method.
-    pub fn ask_raw(&self, method: &str, body: String) -> Ask {
+    pub(crate) fn ask_raw(&self, method: &str, body: String) -> Ask {
         Ask::post(&self.route, body)
             .bearer(&self.token)
             .header("MCP-Protocol-Version", MODERN)
@@ -79,22 +79,22 @@ impl Modern {
     }
 
     /// Sends a request with changes.
-    pub async fn submit(&self, ask: Ask) -> Answer {
+    pub(crate) async fn submit(&self, ask: Ask) -> Answer {
         submit_through(&self.door, ask).await
     }
 
     /// Sends a request.
-    pub async fn request(&self, method: &str, params: Value) -> Answer {
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Answer {
         self.submit(self.ask(&self.body(method, params))).await
     }
 
     /// Sends a request and hears its answer event by event.
-    pub async fn follow(&self, method: &str, params: Value) -> Stream {
+    pub(crate) async fn follow(&self, method: &str, params: Value) -> Stream {
         Stream::open(&self.door, &self.ask(&self.body(method, params))).await
     }
 
     /// Calls a tool.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
             .await
     }

@@ -19,14 +19,14 @@ use super::wire::Wire;
 
 /// The era it speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Speaks {
+pub(crate) enum Speaks {
     Legacy,
     Modern,
 }
 
 /// What it does about one request.
 #[derive(Clone, Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// Answers with these bytes as `result`, as plain JSON.
     Result(String),
     /// Answers with a status and these bytes as `error`.
@@ -43,7 +43,7 @@ pub enum Turn {
 
 /// One beat of a stream. In messages `$id` stands for the id of the request, `$token` for its progress token.
 #[derive(Clone, Debug)]
-pub enum Beat {
+pub(crate) enum Beat {
     /// An event with this message.
     Tell(String),
     /// The same so many times, `$n` being the number.
@@ -64,17 +64,17 @@ pub enum Beat {
 
 impl Beat {
     /// The result of the request.
-    pub fn result(result: &str) -> Self {
+    pub(crate) fn result(result: &str) -> Self {
         Self::Tell(format!(r#"{{"jsonrpc":"2.0","id":$id,"result":{result}}}"#))
     }
 
     /// A notification.
-    pub fn notify(method: &str, params: &Value) -> Self {
+    pub(crate) fn notify(method: &str, params: &Value) -> Self {
         Self::Tell(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
     }
 
     /// A question under an id of the server's.
-    pub fn ask(id: impl Into<Value>, method: &str, params: Value) -> Self {
+    pub(crate) fn ask(id: impl Into<Value>, method: &str, params: Value) -> Self {
         Self::Ask(json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}))
     }
 }
@@ -82,12 +82,12 @@ impl Beat {
 type Play = Arc<dyn Fn(&Seen) -> Turn + Send + Sync>;
 
 /// A result that says what ran.
-pub fn ran(what: &str) -> String {
+pub(crate) fn ran(what: &str) -> String {
     json!({"content": [{"type": "text", "text": format!("{what} ran")}]}).to_string()
 }
 
 /// A running server.
-pub struct Peer {
+pub(crate) struct Peer {
     pub address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -115,7 +115,7 @@ struct Script {
 
 impl Peer {
     /// A server with these tools, and the capabilities for everything else.
-    pub async fn start(speaks: Speaks, tools: &[&str]) -> Self {
+    pub(crate) async fn start(speaks: Speaks, tools: &[&str]) -> Self {
         let definitions = tools.iter().map(|name| tool(name).to_string()).collect();
         let capabilities = json!({"tools": {}, "logging": {}, "prompts": {}, "completions": {},
             "resources": {"subscribe": true}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
@@ -144,23 +144,23 @@ impl Peer {
     }
 
     /// The endpoint.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
     /// From now on it speaks this era.
-    pub fn speak(&self, speaks: Speaks) {
+    pub(crate) fn speak(&self, speaks: Speaks) {
         self.script().speaks = speaks;
     }
 
     /// From now on it lists these entries under `tools`, `prompts`, `resources` or `resourceTemplates`.
-    pub fn list(&self, member: &'static str, entries: &[Value]) {
+    pub(crate) fn list(&self, member: &'static str, entries: &[Value]) {
         let entries = entries.iter().map(Value::to_string).collect();
         self.script().lists.insert(member, entries);
     }
 
     /// From now on it says that it has this capability, or none of that name.
-    pub fn capable(&self, name: &str, capability: Option<Value>) {
+    pub(crate) fn capable(&self, name: &str, capability: Option<Value>) {
         let mut script = self.script();
         let capabilities = script.capabilities.as_object_mut().unwrap();
         match capability {
@@ -170,32 +170,32 @@ impl Peer {
     }
 
     /// From now on that list comes back to its own cursor again and again.
-    pub fn loop_list(&self, member: &'static str) {
+    pub(crate) fn loop_list(&self, member: &'static str) {
         self.script().looping.insert(member);
     }
 
     /// What it does for a tool or prompt of this name, a resource of this URI, or a method.
-    pub fn on(&self, label: &str, play: impl Fn(&Seen) -> Turn + Send + Sync + 'static) {
+    pub(crate) fn on(&self, label: &str, play: impl Fn(&Seen) -> Turn + Send + Sync + 'static) {
         self.script().plays.insert(label.to_owned(), Arc::new(play));
     }
 
     /// The same, whatever the request says.
-    pub fn always(&self, label: &str, turn: Turn) {
+    pub(crate) fn always(&self, label: &str, turn: Turn) {
         self.on(label, move |_| turn.clone());
     }
 
     /// What it says on the stream of each session, or after the acknowledgement of each `subscriptions/listen`.
-    pub fn on_own_stream(&self, beats: Vec<Beat>) {
+    pub(crate) fn on_own_stream(&self, beats: Vec<Beat>) {
         self.script().own_stream = Some(beats);
     }
 
     /// Forgets every session it opened.
-    pub fn forget_sessions(&self) {
+    pub(crate) fn forget_sessions(&self) {
         self.script().sessions.clear();
     }
 
     /// Stops listening and drops every connection.
-    pub async fn go_down(&self) {
+    pub(crate) async fn go_down(&self) {
         self.task.abort();
         while tokio::net::TcpStream::connect(self.address).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -203,23 +203,23 @@ impl Peer {
     }
 
     /// Everything that arrived.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.script().seen.clone()
     }
 
     /// The requests of a method that arrived.
-    pub fn asked(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn asked(&self, method: &str) -> Vec<Seen> {
         let seen = self.seen().into_iter();
         seen.filter(|seen| seen.method() == method).collect()
     }
 
     /// How its question was answered, if it was.
-    pub fn answer_to(&self, id: impl Into<Value>) -> Option<Value> {
+    pub(crate) fn answer_to(&self, id: impl Into<Value>) -> Option<Value> {
         self.script().answers.get(&id.into().to_string()).cloned()
     }
 
     /// The names of what somebody hung up on while a stream was held.
-    pub fn hung_up(&self) -> Vec<String> {
+    pub(crate) fn hung_up(&self) -> Vec<String> {
         self.script().hung_up.clone()
     }
 

@@ -7,12 +7,12 @@ use super::setup::Home;
 use super::{Answer, Gateway};
 
 /// Every record `activity list` knows, newest first.
-pub fn all(home: &Home) -> Vec<Value> {
+pub(crate) fn all(home: &Home) -> Vec<Value> {
     list(home, &["--limit", "100000"])
 }
 
 /// The records `activity list` gives for some options.
-pub fn list(home: &Home, options: &[&str]) -> Vec<Value> {
+pub(crate) fn list(home: &Home, options: &[&str]) -> Vec<Value> {
     let mut arguments = vec!["activity", "list", "--json"];
     arguments.extend(options);
     home.cli(&arguments)
@@ -23,7 +23,7 @@ pub fn list(home: &Home, options: &[&str]) -> Vec<Value> {
 }
 
 /// The final records of requests among these.
-pub fn receipts(records: &[Value]) -> Vec<Value> {
+pub(crate) fn receipts(records: &[Value]) -> Vec<Value> {
     records
         .iter()
         .filter(|record| record["type"] == "request" && record["phase"] == "final")
@@ -33,14 +33,14 @@ pub fn receipts(records: &[Value]) -> Vec<Value> {
 
 impl Gateway {
     /// The number of the last record.
-    pub fn last_seq(&self) -> u64 {
+    pub(crate) fn last_seq(&self) -> u64 {
         list(&self.home, &["--limit", "1"])
             .first()
             .map_or(0, |record| record["seq"].as_u64().unwrap())
     }
 
     /// The receipts written after a record, oldest first.
-    pub fn receipts_after(&self, seq: u64) -> Vec<Value> {
+    pub(crate) fn receipts_after(&self, seq: u64) -> Vec<Value> {
         let mut receipts = receipts(&all(&self.home));
         receipts.retain(|record| record["seq"].as_u64().unwrap() > seq);
         receipts.reverse();
@@ -48,7 +48,7 @@ impl Gateway {
     }
 
     /// The one receipt of an answered request.
-    pub fn receipt_of(&self, answer: &Answer) -> Value {
+    pub(crate) fn receipt_of(&self, answer: &Answer) -> Value {
         let found: Vec<_> = receipts(&all(&self.home))
             .into_iter()
             .filter(|r| r["trace_id"] == answer.trace.as_str())
@@ -58,7 +58,7 @@ impl Gateway {
     }
 
     /// The receipt a refusal names.
-    pub fn receipt_named_by(&self, answer: &Answer) -> Value {
+    pub(crate) fn receipt_named_by(&self, answer: &Answer) -> Value {
         let receipt = self.receipt_of(answer);
         assert_eq!(receipt["receipt_id"], answer.decision()["receipt_id"]);
         receipt
@@ -66,7 +66,7 @@ impl Gateway {
 }
 
 /// The lines of the log's segments as they lie on disk, in order.
-pub fn lines_on_disk(home: &Home) -> Vec<String> {
+pub(crate) fn lines_on_disk(home: &Home) -> Vec<String> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for file in home.state_files() {
         let Ok(text) = std::fs::read_to_string(&file) else {
@@ -84,7 +84,7 @@ pub fn lines_on_disk(home: &Home) -> Vec<String> {
 }
 
 /// `sha256:…` of some bytes.
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let hex: String = digest(&SHA256, bytes)
         .as_ref()
         .iter()
@@ -94,6 +94,6 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 /// `sha256:…` of a value's RFC 8785 form, by a library that is not ours.
-pub fn canonical_hash(value: &Value) -> String {
+pub(crate) fn canonical_hash(value: &Value) -> String {
     sha256(&serde_json_canonicalizer::to_vec(value).unwrap())
 }

@@ -15,7 +15,7 @@ use super::wire::{Headers, Wire};
 
 /// What a tool does when it is called.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Answers with these bytes as `result`.
     Answer(String),
     /// Answers with these bytes as `error`.
@@ -46,7 +46,7 @@ pub enum Act {
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub start: String,
     pub headers: Headers,
     pub body: Vec<u8>,
@@ -54,25 +54,25 @@ pub struct Seen {
 
 impl Seen {
     /// The JSON-RPC method, empty where there is none.
-    pub fn method(&self) -> String {
+    pub(crate) fn method(&self) -> String {
         self.json()["method"].as_str().unwrap_or_default().to_owned()
     }
 
     /// The body as JSON, null where it is none.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// The definition of a tool that takes anything under the names `text`, `path`, `amount` and `nested`.
-pub fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "description": format!("The tool {name}."), "inputSchema": {"type": "object", "properties": {
         "text": {"type": "string"}, "path": {"type": "string"}, "amount": {"type": "integer"},
         "nested": {"type": "object", "properties": {"inner": {"type": "array", "items": {"type": "object", "properties": {"x": {}}}}}}}}})
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     scheme: &'static str,
     script: Arc<Mutex<Script>>,
@@ -99,12 +99,12 @@ enum Pages {
 
 impl Server {
     /// A server with these tools.
-    pub async fn start(tools: &[Value]) -> Self {
+    pub(crate) async fn start(tools: &[Value]) -> Self {
         Self::listen("127.0.0.1:0", None, tools).await
     }
 
     /// The same behind TLS.
-    pub async fn start_tls(tls: Arc<ServerConfig>, tools: &[Value]) -> Self {
+    pub(crate) async fn start_tls(tls: Arc<ServerConfig>, tools: &[Value]) -> Self {
         Self::listen("127.0.0.1:0", Some(tls), tools).await
     }
 
@@ -125,42 +125,42 @@ impl Server {
     }
 
     /// The endpoint.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}://{}/mcp", self.scheme, self.address)
     }
 
     /// From now on it has these tools.
-    pub fn offer(&self, tools: &[Value]) {
+    pub(crate) fn offer(&self, tools: &[Value]) {
         self.offer_raw(tools.iter().map(Value::to_string).collect());
     }
 
     /// From now on it has tools with exactly these definitions.
-    pub fn offer_raw(&self, tools: Vec<String>) {
+    pub(crate) fn offer_raw(&self, tools: Vec<String>) {
         self.script().tools = tools;
     }
 
     /// From now on it lists one tool on each page.
-    pub fn list_one_by_one(&self) {
+    pub(crate) fn list_one_by_one(&self) {
         self.script().pages = Pages::OfOneTool;
     }
 
     /// From now on its list never ends.
-    pub fn list_without_end(&self) {
+    pub(crate) fn list_without_end(&self) {
         self.script().pages = Pages::Endless;
     }
 
     /// From now on the tool does this.
-    pub fn on(&self, tool: &str, act: Act) {
+    pub(crate) fn on(&self, tool: &str, act: Act) {
         self.script().acts.insert(tool.to_owned(), act);
     }
 
     /// Forgets every session it opened.
-    pub fn forget_sessions(&self) {
+    pub(crate) fn forget_sessions(&self) {
         self.script().sessions.clear();
     }
 
     /// Stops listening and drops every connection.
-    pub async fn go_down(&self) {
+    pub(crate) async fn go_down(&self) {
         self.task.abort();
         while tokio::net::TcpStream::connect(self.address).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -168,12 +168,12 @@ impl Server {
     }
 
     /// Everything that arrived.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.script().seen.clone()
     }
 
     /// Everything that arrived, as one text to search in.
-    pub fn transcript(&self) -> String {
+    pub(crate) fn transcript(&self) -> String {
         let seen = self.seen();
         let lines = seen.iter().map(|one| {
             format!(
@@ -187,7 +187,7 @@ impl Server {
     }
 
     /// The calls that arrived.
-    pub fn calls(&self) -> Vec<Seen> {
+    pub(crate) fn calls(&self) -> Vec<Seen> {
         self.seen()
             .into_iter()
             .filter(|seen| seen.method() == "tools/call")

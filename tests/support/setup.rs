@@ -13,10 +13,10 @@ use super::peer::Peer;
 use super::server::Server;
 
 /// Everybody may do everything.
-pub const PERMIT_ALL: &str = r#"@id("permit-all") permit (principal, action, resource);"#;
+pub(crate) const PERMIT_ALL: &str = r#"@id("permit-all") permit (principal, action, resource);"#;
 
 /// What a test wants the gateway to be.
-pub struct Setup {
+pub(crate) struct Setup {
     table: toml::Table,
     policy: Option<String>,
     environment: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub struct Setup {
 
 impl Setup {
     /// Loopback, any port, no TLS, everything permitted, limits out of the way.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             table: toml::Table::new(),
             policy: Some(PERMIT_ALL.to_owned()),
@@ -43,24 +43,24 @@ impl Setup {
     }
 
     /// A gateway with one issuer and one server called `files`.
-    pub fn with(issuer: &Issuer, files: &Server) -> Self {
+    pub(crate) fn with(issuer: &Issuer, files: &Server) -> Self {
         Self::new().issuer(issuer).server("files", files)
     }
 
     /// Sets a value by its dotted path.
-    pub fn set(mut self, path: &str, value: impl Serialize) -> Self {
+    pub(crate) fn set(mut self, path: &str, value: impl Serialize) -> Self {
         self.put(path, Some(toml::Value::try_from(value).unwrap()));
         self
     }
 
     /// Takes a value away, so that the default counts.
-    pub fn unset(mut self, path: &str) -> Self {
+    pub(crate) fn unset(mut self, path: &str) -> Self {
         self.put(path, None);
         self
     }
 
     /// Trusts an issuer.
-    pub fn issuer(self, issuer: &Issuer) -> Self {
+    pub(crate) fn issuer(self, issuer: &Issuer) -> Self {
         let claims = json!({"org": "org_id", "groups": "groups", "client": "azp", "team": "team"});
         let algorithms = json!(["RS256", "ES256", "EdDSA"]);
         self.set(
@@ -71,43 +71,43 @@ impl Setup {
     }
 
     /// Adds a trusted server.
-    pub fn server(self, id: &str, server: &Server) -> Self {
+    pub(crate) fn server(self, id: &str, server: &Server) -> Self {
         self.set(&format!("servers.{id}.url"), server.url())
             .set(&format!("servers.{id}.trust"), "internal")
     }
 
     /// Adds a trusted server of either era.
-    pub fn peer(self, id: &str, peer: &Peer) -> Self {
+    pub(crate) fn peer(self, id: &str, peer: &Peer) -> Self {
         self.set(&format!("servers.{id}.url"), peer.url())
             .set(&format!("servers.{id}.trust"), "internal")
     }
 
     /// Sets the operator's word on a tool's risk.
-    pub fn risk(self, tool: &str, risk: &str) -> Self {
+    pub(crate) fn risk(self, tool: &str, risk: &str) -> Self {
         let (server, name) = tool.split_once('/').unwrap();
         self.set(&format!("servers.{server}.tools.{name}.risk"), risk)
     }
 
     /// Replaces the policies.
-    pub fn policy(mut self, text: &str) -> Self {
+    pub(crate) fn policy(mut self, text: &str) -> Self {
         self.policy = Some(text.to_owned());
         self
     }
 
     /// Leaves the policies out.
-    pub fn without_policy(mut self) -> Self {
+    pub(crate) fn without_policy(mut self) -> Self {
         self.policy = None;
         self
     }
 
     /// Gives the gateway a variable.
-    pub fn variable(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Writes the configuration into a fresh directory.
-    pub fn home(self) -> Home {
+    pub(crate) fn home(self) -> Home {
         let home = Home {
             directory: TempDir::new().unwrap(),
             setup: self,
@@ -117,7 +117,7 @@ impl Setup {
     }
 
     /// Starts a gateway.
-    pub async fn start(self) -> Gateway {
+    pub(crate) async fn start(self) -> Gateway {
         self.home().serve().await
     }
 
@@ -137,14 +137,14 @@ impl Setup {
 }
 
 /// The directory of one gateway: configuration, policies, state.
-pub struct Home {
+pub(crate) struct Home {
     directory: TempDir,
     pub setup: Setup,
 }
 
 impl Home {
     /// Writes configuration and policies as the set-up has them now.
-    pub fn write(&self) {
+    pub(crate) fn write(&self) {
         // Policies come last: who sees new ones in force knows that the rest is in force too.
         self.write_config(&toml::to_string(&self.setup.table).unwrap());
         let policies = self.path("policies");
@@ -160,14 +160,14 @@ impl Home {
     }
 
     /// Writes this text as the configuration, at once: a running gateway reads it whenever it changes.
-    pub fn write_config(&self, text: &str) {
+    pub(crate) fn write_config(&self, text: &str) {
         let aside = self.path("portreeve.toml.new");
         std::fs::write(&aside, text).unwrap();
         std::fs::rename(aside, self.config()).unwrap();
     }
 
     /// Changes the set-up and writes it down.
-    pub fn rewrite(&mut self, change: impl FnOnce(Setup) -> Setup) {
+    pub(crate) fn rewrite(&mut self, change: impl FnOnce(Setup) -> Setup) {
         let empty = Setup {
             table: toml::Table::new(),
             policy: None,
@@ -178,27 +178,27 @@ impl Home {
     }
 
     /// A path in the directory.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The configuration file.
-    pub fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.path("portreeve.toml")
     }
 
     /// The state directory.
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.path("state")
     }
 
     /// Starts the gateway and waits until it answers.
-    pub async fn serve(self) -> Gateway {
+    pub(crate) async fn serve(self) -> Gateway {
         Gateway::start(self).await
     }
 
     /// Runs a command of the shipped binary with this configuration.
-    pub fn cli(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn cli(&self, arguments: &[&str]) -> Finished {
         let mut command = command(portreeve());
         command
             .current_dir(self.directory.path())
@@ -210,19 +210,19 @@ impl Home {
     }
 
     /// The variables the gateway gets.
-    pub fn variables(&self) -> Vec<(String, String)> {
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
         self.setup.environment.clone()
     }
 
     /// An agent token with these options.
-    pub fn agent_token(&self, options: &[&str]) -> Value {
+    pub(crate) fn agent_token(&self, options: &[&str]) -> Value {
         let mut arguments = vec!["token", "create", "--json"];
         arguments.extend(options);
         serde_json::from_str(&self.cli(&arguments).success()).unwrap()
     }
 
     /// Every file below the state directory.
-    pub fn state_files(&self) -> Vec<PathBuf> {
+    pub(crate) fn state_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         collect(&self.state(), &mut found);
         found

@@ -10,14 +10,14 @@ use tokio::net::TcpListener;
 use super::wire::{Headers, Wire};
 
 /// A stand-in for a gateway.
-pub struct Stand {
+pub(crate) struct Stand {
     address: SocketAddr,
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 
 /// One request that came.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub verb: String,
     pub target: String,
     pub headers: Headers,
@@ -28,18 +28,18 @@ pub struct Heard {
 
 impl Heard {
     /// The JSON-RPC method.
-    pub fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
     /// The id, spelled as JSON.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         self.body["id"].to_string()
     }
 }
 
 /// What is done about a request, step by step.
-pub enum Step {
+pub(crate) enum Step {
     Send(String),
     Wait(Duration),
     /// Ends the connection.
@@ -50,7 +50,7 @@ pub enum Step {
 
 impl Stand {
     /// Starts it; `react` gets every request, with the number of those that came before.
-    pub async fn start(react: impl Fn(&Heard, usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(react: impl Fn(&Heard, usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
@@ -65,17 +65,17 @@ impl Stand {
     }
 
     /// The URL of its `/mcp`.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
     /// Everything that came.
-    pub fn heard(&self) -> Vec<Heard> {
+    pub(crate) fn heard(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
 
     /// The requests by this method of JSON-RPC.
-    pub fn heard_of(&self, method: &str) -> Vec<Heard> {
+    pub(crate) fn heard_of(&self, method: &str) -> Vec<Heard> {
         self.heard().into_iter().filter(|one| one.method() == method).collect()
     }
 }
@@ -111,7 +111,7 @@ async fn converse(mut wire: Wire, log: &Mutex<Vec<Heard>>, react: &(impl Fn(&Hea
 }
 
 /// An answer with a body of JSON.
-pub fn json_answer(status: u16, headers: &str, body: &str) -> Vec<Step> {
+pub(crate) fn json_answer(status: u16, headers: &str, body: &str) -> Vec<Step> {
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{headers}Content-Length: {length}\r\n");
@@ -119,13 +119,13 @@ pub fn json_answer(status: u16, headers: &str, body: &str) -> Vec<Step> {
 }
 
 /// The beginning of an event stream.
-pub fn stream_answer(events: &str) -> Step {
+pub(crate) fn stream_answer(events: &str) -> Step {
     Step::Send(format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{events}"
     ))
 }
 
 /// A result.
-pub fn result_of(heard: &Heard, result: &str) -> String {
+pub(crate) fn result_of(heard: &Heard, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, heard.id())
 }

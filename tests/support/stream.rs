@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::wire::{Ask, Door, Headers, Wire};
 
 /// An answer that is read while it is written.
-pub struct Stream {
+pub(crate) struct Stream {
     wire: Wire,
     pub status: u16,
     pub headers: Headers,
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Stream {
     /// Sends a request and reads the head of its answer.
-    pub async fn open(door: &Door, ask: &Ask) -> Self {
+    pub(crate) async fn open(door: &Door, ask: &Ask) -> Self {
         let mut wire = door.open().await.unwrap();
         wire.send(&ask.bytes(door.address)).await.unwrap();
         let (status, headers) = wire.begin_reply().await.unwrap();
@@ -36,20 +36,20 @@ impl Stream {
     }
 
     /// Whether it is a stream of events.
-    pub fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         let kind = self.headers.get("content-type").unwrap_or_default();
         self.status == 200 && kind.starts_with("text/event-stream")
     }
 
     /// The next message; `None` at the end of the stream.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         tokio::time::timeout(PATIENCE, self.advance())
             .await
             .expect("an event, or the end of the stream")
     }
 
     /// Says that no message comes for a while.
-    pub async fn is_silent_for(&mut self, time: Duration) -> bool {
+    pub(crate) async fn is_silent_for(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.advance()).await.is_err()
     }
 
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// The message of a method, after others that do not matter.
-    pub async fn until(&mut self, method: &str) -> Value {
+    pub(crate) async fn until(&mut self, method: &str) -> Value {
         loop {
             let message = self.next().await.expect("a message of that method");
             if message["method"] == method {
@@ -82,7 +82,7 @@ impl Stream {
     }
 
     /// The answer, after whatever comes before it.
-    pub async fn answer(&mut self) -> Value {
+    pub(crate) async fn answer(&mut self) -> Value {
         loop {
             let message = self.next().await.expect("an answer");
             if message.get("method").is_none() {
@@ -93,7 +93,7 @@ impl Stream {
 }
 
 /// The data of one event, its lines joined.
-pub fn data_of(event: &str) -> String {
+pub(crate) fn data_of(event: &str) -> String {
     let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
     let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     lines.join("\n")

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Agent, Gateway, Issuer, Server, Setup, tool};
 
 /// Everybody who takes part in a test.
-pub struct Town {
+pub(crate) struct Town {
     pub issuer: Issuer,
     pub files: Server,
     pub gateway: Gateway,
@@ -13,13 +13,13 @@ pub struct Town {
 
 impl Town {
     /// A town whose server has these tools, with a set-up of its own.
-    pub async fn with(tools: &[&str], setup: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) async fn with(tools: &[&str], setup: impl FnOnce(Setup) -> Setup) -> Self {
         let definitions: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
         Self::offering(&definitions, setup).await
     }
 
     /// A town whose server has exactly these definitions.
-    pub async fn offering(definitions: &[Value], setup: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) async fn offering(definitions: &[Value], setup: impl FnOnce(Setup) -> Setup) -> Self {
         let issuer = Issuer::start().await;
         let files = Server::start(definitions).await;
         let gateway = setup(Setup::with(&issuer, &files)).start().await;
@@ -27,12 +27,12 @@ impl Town {
     }
 
     /// Somebody with a session on `/mcp/files`.
-    pub async fn agent(&self, sub: &str) -> Agent {
+    pub(crate) async fn agent(&self, sub: &str) -> Agent {
         Agent::connect(&self.gateway, "/mcp/files", &self.issuer.token(sub)).await
     }
 
     /// Stops the gateway and starts it again on the same state.
-    pub async fn restarted(self) -> Self {
+    pub(crate) async fn restarted(self) -> Self {
         Self {
             gateway: self.gateway.restart().await,
             ..self
@@ -40,7 +40,7 @@ impl Town {
     }
 
     /// The same, with another set-up.
-    pub async fn restarted_with(self, change: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) async fn restarted_with(self, change: impl FnOnce(Setup) -> Setup) -> Self {
         let mut home = self.gateway.stop().await;
         home.rewrite(change);
         Self {

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A way to a listener: address, the TLS to speak and where to call from.
 #[derive(Clone)]
-pub struct Door {
+pub(crate) struct Door {
     pub address: SocketAddr,
     pub tls: Option<Arc<ClientConfig>>,
     pub from: Option<IpAddr>,
@@ -24,7 +24,7 @@ pub struct Door {
 
 impl Door {
     /// The same door, called from another address.
-    pub fn calling_from(&self, from: [u8; 4]) -> Self {
+    pub(crate) fn calling_from(&self, from: [u8; 4]) -> Self {
         Self {
             from: Some(IpAddr::from(from)),
             ..self.clone()
@@ -32,7 +32,7 @@ impl Door {
     }
 
     /// Opens a connection.
-    pub async fn open(&self) -> io::Result<Wire> {
+    pub(crate) async fn open(&self) -> io::Result<Wire> {
         let tcp = self.connect().await?;
         let Some(config) = &self.tls else {
             return Ok(Wire::over(tcp));
@@ -44,7 +44,7 @@ impl Door {
     }
 
     /// Opens the bare TCP connection.
-    pub async fn connect(&self) -> io::Result<TcpStream> {
+    pub(crate) async fn connect(&self) -> io::Result<TcpStream> {
         let Some(from) = self.from else {
             return TcpStream::connect(self.address).await;
         };
@@ -54,12 +54,12 @@ impl Door {
     }
 
     /// Sends one request on a fresh connection and reads its answer.
-    pub async fn ask(&self, ask: &Ask) -> Reply {
+    pub(crate) async fn ask(&self, ask: &Ask) -> Reply {
         self.try_ask(ask).await.expect("an answer")
     }
 
     /// Sends one request on a fresh connection; it may be cut off.
-    pub async fn try_ask(&self, ask: &Ask) -> io::Result<Reply> {
+    pub(crate) async fn try_ask(&self, ask: &Ask) -> io::Result<Reply> {
         let mut wire = self.open().await?;
         wire.send(&ask.bytes(self.address)).await?;
         wire.reply_to(&ask.method).await
@@ -67,18 +67,18 @@ impl Door {
 }
 
 /// Anything that carries bytes both ways.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 /// One connection.
-pub struct Wire {
+pub(crate) struct Wire {
     stream: Box<dyn Duplex>,
     pending: Vec<u8>,
 }
 
 impl Wire {
     /// Takes over a stream.
-    pub fn over(stream: impl Duplex + 'static) -> Self {
+    pub(crate) fn over(stream: impl Duplex + 'static) -> Self {
         Self {
             stream: Box::new(stream),
             pending: Vec::new(),
@@ -86,23 +86,23 @@ impl Wire {
     }
 
     /// Sends bytes as they are.
-    pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
     }
 
     /// Ends the sending half.
-    pub async fn close(&mut self) {
+    pub(crate) async fn close(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 
     /// Reads an answer.
-    pub async fn reply(&mut self) -> io::Result<Reply> {
+    pub(crate) async fn reply(&mut self) -> io::Result<Reply> {
         self.reply_to("POST").await
     }
 
     /// Reads the answer to a method; the one to HEAD has no body.
-    pub async fn reply_to(&mut self, method: &str) -> io::Result<Reply> {
+    pub(crate) async fn reply_to(&mut self, method: &str) -> io::Result<Reply> {
         let head = self.head().await?;
         let status = head
             .start
@@ -124,14 +124,14 @@ impl Wire {
     }
 
     /// Reads the head of an answer whose body comes piece by piece.
-    pub async fn begin_reply(&mut self) -> io::Result<(u16, Headers)> {
+    pub(crate) async fn begin_reply(&mut self) -> io::Result<(u16, Headers)> {
         let head = self.head().await?;
         let status = head.start.split(' ').nth(1).and_then(|code| code.parse().ok());
         Ok((status.ok_or_else(malformed)?, head.headers))
     }
 
     /// Reads one chunk of a chunked body; `None` behind the last one.
-    pub async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let end = loop {
             if let Some(at) = find(&self.pending, b"\r\n") {
                 break at;
@@ -146,14 +146,14 @@ impl Wire {
     }
 
     /// Reads a request: start line, headers, body.
-    pub async fn request(&mut self) -> io::Result<(String, Headers, Vec<u8>)> {
+    pub(crate) async fn request(&mut self) -> io::Result<(String, Headers, Vec<u8>)> {
         let head = self.head().await?;
         let body = self.body(&head, Unframed::Empty).await?;
         Ok((head.start, head.headers, body))
     }
 
     /// Reads whatever comes until the other side closes.
-    pub async fn rest(&mut self) -> Vec<u8> {
+    pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.more().await.is_ok() {}
         std::mem::take(&mut self.pending)
     }
@@ -226,11 +226,11 @@ impl Wire {
 
 /// Header lines in the order they came.
 #[derive(Clone, Debug, Default)]
-pub struct Headers(pub Vec<(String, String)>);
+pub(crate) struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
     /// The first value of a header.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
@@ -240,7 +240,7 @@ impl Headers {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     pub headers: Headers,
     pub body: Vec<u8>,
@@ -248,12 +248,12 @@ pub struct Reply {
 
 impl Reply {
     /// The body as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {} {}", self.status, self.text()))
     }
 
     /// The messages of the body: one document, or the events of a stream.
-    pub fn messages(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn messages(&self) -> Vec<serde_json::Value> {
         let kind = self.headers.get("content-type").unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
             return vec![self.json()];
@@ -265,14 +265,14 @@ impl Reply {
     }
 
     /// The body as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
 /// A request in the making. `Host` is the address called unless a header says otherwise.
 #[derive(Clone)]
-pub struct Ask {
+pub(crate) struct Ask {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
@@ -281,7 +281,7 @@ pub struct Ask {
 
 impl Ask {
     /// A request without headers.
-    pub fn new(method: &str, target: &str) -> Self {
+    pub(crate) fn new(method: &str, target: &str) -> Self {
         Self {
             method: method.to_owned(),
             target: target.to_owned(),
@@ -291,7 +291,7 @@ impl Ask {
     }
 
     /// A POST the way an MCP client makes it.
-    pub fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::new("POST", target)
             .header("Content-Type", "application/json")
             .header("Accept", "application/json, text/event-stream")
@@ -299,13 +299,13 @@ impl Ask {
     }
 
     /// Adds a header line.
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Replaces a header, or leaves it out.
-    pub fn instead(mut self, name: &str, value: Option<&str>) -> Self {
+    pub(crate) fn instead(mut self, name: &str, value: Option<&str>) -> Self {
         self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
         self.headers
             .extend(value.map(|value| (name.to_owned(), value.to_owned())));
@@ -313,24 +313,24 @@ impl Ask {
     }
 
     /// The same request by another method.
-    pub fn with_method(mut self, method: &str) -> Self {
+    pub(crate) fn with_method(mut self, method: &str) -> Self {
         method.clone_into(&mut self.method);
         self
     }
 
     /// Adds a bearer token.
-    pub fn bearer(self, token: &str) -> Self {
+    pub(crate) fn bearer(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
     /// Sets the body.
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some(body.into());
         self
     }
 
     /// The request as it goes over the wire, asking for the connection to be closed.
-    pub fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+    pub(crate) fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         let has = |name: &str| self.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if !has("host") {

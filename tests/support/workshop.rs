@@ -11,15 +11,15 @@ use tempfile::TempDir;
 use super::environment::{Finished, command, portreeve};
 
 /// `{"verdict": "ok" | "block", "note"?: string}` and nothing else.
-pub const SCHEMA: &str = r#"{"$id":"https://harness.example/verdict.v1.json","type":"object",
+pub(crate) const SCHEMA: &str = r#"{"$id":"https://harness.example/verdict.v1.json","type":"object",
 "properties":{"verdict":{"enum":["ok","block"]},"note":{"type":"string"},"count":{"type":"integer"}},
 "required":["verdict"],"additionalProperties":false}"#;
 
 /// The output most scripts give.
-pub const GOOD: &str = r#"{"verdict":"ok"}"#;
+pub(crate) const GOOD: &str = r#"{"verdict":"ok"}"#;
 
 /// See the module.
-pub struct Workshop {
+pub(crate) struct Workshop {
     root: PathBuf,
     _home: Option<TempDir>,
     toml: String,
@@ -28,7 +28,7 @@ pub struct Workshop {
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub code: i32,
     pub stdout: String,
     /// The object on standard error.
@@ -37,29 +37,29 @@ pub struct Outcome {
 
 impl Outcome {
     /// The run's directory.
-    pub fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         PathBuf::from(self.object["directory"].as_str().expect("a run has a directory"))
     }
 
     /// The names of published files.
-    pub fn published(&self) -> Vec<String> {
+    pub(crate) fn published(&self) -> Vec<String> {
         names(&self.directory().join("validated"))
     }
 
     /// The run's name.
-    pub fn run(&self) -> &str {
+    pub(crate) fn run(&self) -> &str {
         self.object["run"].as_str().expect("a run has a name")
     }
 
     /// Nothing left the controlled area.
-    pub fn emitted_nothing(&self) -> bool {
+    pub(crate) fn emitted_nothing(&self) -> bool {
         self.stdout.is_empty() && self.published().is_empty()
     }
 }
 
 impl Workshop {
     /// A harness without agents.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = TempDir::new().unwrap();
         // Runtimes of another uid pass through it where they have no walls.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -72,7 +72,7 @@ impl Workshop {
     }
 
     /// A harness beside the configuration of a gateway.
-    pub fn beside(home: &super::setup::Home) -> Self {
+    pub(crate) fn beside(home: &super::setup::Home) -> Self {
         Self::in_directory(home.path(""), None)
     }
 
@@ -89,12 +89,12 @@ impl Workshop {
     }
 
     /// One agent whose runtime is this script.
-    pub fn of(script: &str) -> Self {
+    pub(crate) fn of(script: &str) -> Self {
         Self::new().agent("judge", script, "")
     }
 
     /// Adds an agent with a script; `more` are further tables, with `AGENT` for its path.
-    pub fn agent(mut self, name: &str, script: &str, more: &str) -> Self {
+    pub(crate) fn agent(mut self, name: &str, script: &str, more: &str) -> Self {
         let program = format!("agents/{name}.sh");
         self.write(&program, &format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(self.path(&program), fs::Permissions::from_mode(0o755)).unwrap();
@@ -117,58 +117,58 @@ impl Workshop {
     }
 
     /// Adds text to harness.toml.
-    pub fn toml(mut self, text: &str) -> Self {
+    pub(crate) fn toml(mut self, text: &str) -> Self {
         self.toml.push_str(text);
         self
     }
 
     /// Adds an executable file.
-    pub fn executable(self, path: &str, text: &str) -> Self {
+    pub(crate) fn executable(self, path: &str, text: &str) -> Self {
         self.write(path, text);
         fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).unwrap();
         self
     }
 
     /// Gives the harness a variable.
-    pub fn variable(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// What will be written as harness.toml.
-    pub fn written(&self) -> String {
+    pub(crate) fn written(&self) -> String {
         self.toml.clone()
     }
 
     /// Writes harness.toml and its lock.
-    pub fn ready(self) -> Self {
+    pub(crate) fn ready(self) -> Self {
         self.write("harness.toml", &self.toml);
         let locked = self.harness(&["lock"]);
         assert_eq!(locked.code, Some(0), "{}", locked.stderr);
         self
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
     /// `portreeve harness …` in the harness directory.
-    pub fn harness(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn harness(&self, arguments: &[&str]) -> Finished {
         Finished::of(&mut self.command(arguments))
     }
 
     /// The same, not yet started.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(portreeve());
         command
             .current_dir(&self.root)
@@ -179,13 +179,13 @@ impl Workshop {
     }
 
     /// The same, started.
-    pub fn spawn(&self, arguments: &[&str]) -> Child {
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Runs with `--json`.
-    pub fn run(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
         let mut all = arguments.to_vec();
         all.push("--json");
         let finished = self.harness(&all);
@@ -199,17 +199,17 @@ impl Workshop {
     }
 
     /// Runs the agent `judge`.
-    pub fn judge(&self) -> Outcome {
+    pub(crate) fn judge(&self) -> Outcome {
         self.run(&["run", "judge"])
     }
 
     /// Records of a type, oldest first.
-    pub fn records(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
         self.listed(&["--type", kind])
     }
 
     /// Records as `activity list` gives them, oldest first.
-    pub fn listed(&self, options: &[&str]) -> Vec<Value> {
+    pub(crate) fn listed(&self, options: &[&str]) -> Vec<Value> {
         let mut command = command(portreeve());
         command.current_dir(&self.root);
         command
@@ -222,7 +222,7 @@ impl Workshop {
     }
 
     /// The classes of all attempts, oldest first.
-    pub fn classes(&self) -> Vec<String> {
+    pub(crate) fn classes(&self) -> Vec<String> {
         let attempts = self.records("harness_attempt");
         attempts
             .iter()
@@ -232,7 +232,7 @@ impl Workshop {
 }
 
 /// The names in a directory, sorted.
-pub fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -243,7 +243,7 @@ pub fn names(directory: &Path) -> Vec<String> {
 
 impl Workshop {
     /// Adds text right behind a line of harness.toml.
-    pub fn insert(mut self, line: &str, text: &str) -> Self {
+    pub(crate) fn insert(mut self, line: &str, text: &str) -> Self {
         self.toml = self.toml.replacen(line, &format!("{line}{text}"), 1);
         self
     }

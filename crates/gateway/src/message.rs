@@ -1,5 +1,6 @@
 //! What may be said to a client, and nothing else: what crossed the chokepoint, the same with members of our own, and
 //! messages that are our own altogether. Every answer and every event is a [`ClientMessage`].
+//! ADR 0054: only typed messages reach a client.
 
 pub(crate) mod pieces;
 pub(crate) mod own;

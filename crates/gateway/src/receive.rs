@@ -319,10 +319,10 @@ async fn conclude_batch(gateway: &Gateway, members: Vec<(Arrival, Ended)>, form:
 /// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.
 async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64) -> Answer {
     let Ended { ending, reply } = ended;
-    let message = reply.message(arrival.receipt_id);
-    let size = said + message.as_ref().map_or(0, |message| reply.size_of(message));
+    let composed = reply.compose(arrival.receipt_id);
+    let size = said + composed.len() as u64;
     match gateway.ledger.append(arrival, ending, size).await {
-        Ok(receipt) => release_composed(reply, message, arrival.receipt_id, receipt),
+        Ok(receipt) => release_composed(reply, composed, arrival.receipt_id, receipt),
         Err(down) => {
             tracing::error!(
                 error = &down as &dyn std::error::Error,

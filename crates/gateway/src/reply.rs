@@ -47,6 +47,8 @@ pub struct Answer {
 enum Said {
     Nothing,
     Message(ClientMessage),
+    /// The one event of a stream.
+    Event(Event),
     Events(Box<EventBody>),
     /// A bare word for a probe.
     Word(&'static str),
@@ -186,17 +188,17 @@ impl Prepared {
         }
     }
 
-    /// How many bytes of body a message makes in this answer.
-    pub(crate) fn size_of(&self, message: &ClientMessage) -> u64 {
-        let size = match self.head.form {
-            AnswerForm::Json => message.len(),
-            AnswerForm::EventStream => Event::of(message, None).len(),
-        };
-        size as u64
+    /// What will be said under the receipt's name, in the form the client asked for; its length does not depend on the
+    /// name.
+    pub(crate) fn compose(&self, receipt: ReceiptId) -> Composed {
+        match (self.message(receipt), self.head.form) {
+            (None, _) => Composed::Nothing,
+            (Some(message), AnswerForm::Json) => Composed::Message(message),
+            (Some(message), AnswerForm::EventStream) => Composed::Event(Event::of(&message, None)),
+        }
     }
 
-    /// What will be said under the receipt's name; its length does not depend on the name.
-    pub(crate) fn message(&self, receipt: ReceiptId) -> Option<ClientMessage> {
+    fn message(&self, receipt: ReceiptId) -> Option<ClientMessage> {
         match &self.content {
             Content::Nothing | Content::Events(_) => None,
             Content::Screened(id, result) => Some(ClientMessage::result(id, result)),
@@ -235,33 +237,53 @@ impl Prepared {
     }
 }
 
+/// What an answer says, ready to be sent, while it waits for its receipt.
+pub(crate) enum Composed {
+    Nothing,
+    Message(ClientMessage),
+    /// The one event of a stream.
+    Event(Event),
+}
+
+impl Composed {
+    /// How many bytes of body it is.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Message(message) => message.len(),
+            Self::Event(event) => event.len(),
+        }
+    }
+}
+
 /// Lets an answer go: its record is written.
 #[must_use]
 pub fn release(prepared: Prepared, receipt: Receipt) -> Answer {
-    let message = prepared.message(receipt.id());
-    Answer::of(prepared, message)
+    let composed = prepared.compose(receipt.id());
+    Answer::of(prepared, composed)
 }
 
-/// [`release`] for a message that was composed already under the same name.
+/// [`release`] for what was composed already under the same name.
 pub(crate) fn release_composed(
     prepared: Prepared,
-    message: Option<ClientMessage>,
+    composed: Composed,
     composed_for: ReceiptId,
     receipt: Receipt,
 ) -> Answer {
     if receipt.id() == composed_for {
-        Answer::of(prepared, message)
+        Answer::of(prepared, composed)
     } else {
         release(prepared, receipt)
     }
 }
 
 impl Answer {
-    fn of(prepared: Prepared, message: Option<ClientMessage>) -> Self {
-        let said = match (prepared.content, message) {
+    fn of(prepared: Prepared, composed: Composed) -> Self {
+        let said = match (prepared.content, composed) {
             (Content::Events(events), _) => Said::Events(events),
-            (_, Some(message)) => Said::Message(message),
-            (_, None) => Said::Nothing,
+            (_, Composed::Message(message)) => Said::Message(message),
+            (_, Composed::Event(event)) => Said::Event(event),
+            (_, Composed::Nothing) => Said::Nothing,
         };
         Self {
             head: prepared.head,
@@ -285,9 +307,12 @@ impl Answer {
         if messages.is_empty() {
             return Self::acknowledged();
         }
-        let mut batch = Self::plain(StatusCode::OK, Said::Message(ClientMessage::batch(messages)));
-        batch.head.form = form;
-        batch
+        let batch = ClientMessage::batch(messages);
+        let said = match form {
+            AnswerForm::Json => Said::Message(batch),
+            AnswerForm::EventStream => Said::Event(Event::of(&batch, None)),
+        };
+        Self::plain(StatusCode::OK, said)
     }
 
     /// A notification was taken; there is nothing to say.
@@ -309,24 +334,22 @@ impl Answer {
     pub(crate) fn into_message(self) -> Option<ClientMessage> {
         match self.said {
             Said::Message(message) => Some(message),
-            Said::Nothing | Said::Events(_) | Said::Word(_) | Said::Document(_) => None,
+            Said::Nothing | Said::Event(_) | Said::Events(_) | Said::Word(_) | Said::Document(_) => None,
         }
     }
 
     /// What goes on the wire.
     pub(crate) fn into_response(self) -> Response<ReplyBody> {
-        let form = self.head.form;
-        let (body, media) = match (self.said, form) {
-            (Said::Nothing, _) => (Pieces::default(), None),
-            (Said::Events(events), _) => {
-                return self.head.onto(ReplyBody::Events(events), Some(AnswerForm::EventStream));
+        let (body, media) = match self.said {
+            Said::Nothing => (Pieces::default(), None),
+            Said::Events(events) => {
+                let media = Some(AnswerForm::EventStream);
+                return self.head.onto(ReplyBody::Events(events), media);
             }
-            (Said::Message(message), AnswerForm::Json) => (message.into_pieces(), Some(form)),
-            (Said::Message(message), AnswerForm::EventStream) => {
-                (Event::of(&message, None).into_bytes().into(), Some(form))
-            }
-            (Said::Word(word), _) => (Bytes::from_static(word.as_bytes()).into(), None),
-            (Said::Document(json), _) => (Bytes::from(json).into(), Some(AnswerForm::Json)),
+            Said::Message(message) => (message.into_pieces(), Some(AnswerForm::Json)),
+            Said::Event(event) => (event.into_bytes().into(), Some(AnswerForm::EventStream)),
+            Said::Word(word) => (Bytes::from_static(word.as_bytes()).into(), None),
+            Said::Document(json) => (Bytes::from(json).into(), Some(AnswerForm::Json)),
         };
         self.head.onto(ReplyBody::Whole(body), media)
     }

@@ -1,5 +1,6 @@
 //! Everything one call looks at, assembled before any call and swapped as a whole. A call loads it once and sees nothing
 //! else change; whoever means the rules in force at another moment asks for them by name.
+//! ADR 0009: an epoch voids the permits of the one before.
 
 pub(crate) mod tool;
 

@@ -15,6 +15,7 @@
 //! use portreeve_settings::Section;
 //! let section = Section::root(Default::default(), todo!());
 //! ```
+//! ADR 0052: one reader of configuration files.
 
 mod entry;
 mod fault;

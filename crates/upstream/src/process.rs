@@ -1,5 +1,6 @@
 //! Servers that are processes: started in confinement, spoken to by lines, watched, and ended with everything they
 //! started. One process belongs to one principal, unless the operator says that the server keeps nothing of anybody.
+//! ADR 0022: processes.
 
 mod backoff;
 mod lines;

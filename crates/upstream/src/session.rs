@@ -1,5 +1,6 @@
 //! What a request is made in: a session of the legacy era, or a process; and which era a server speaks. In the order in
 //! which they build on each other.
+//! ADR 0003 and ADR 0016: whose upstream session it is.
 
 pub(crate) mod guest;
 // One stream that several requests share, and what is open over it.

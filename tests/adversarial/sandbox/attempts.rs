@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// One way out that is tried.
 #[derive(Clone, Deserialize, Debug)]
-pub struct Attempt {
+pub(super) struct Attempt {
     pub row: String,
     pub attempt: String,
     /// What it is right to fail with: the name of an error or of a signal, `None` for an answer that proves nothing.
@@ -22,14 +22,14 @@ struct Bare {
 
 /// The record an attempt must leave.
 #[derive(Clone, Deserialize, Debug)]
-pub struct Expected {
+pub(super) struct Expected {
     pub event: Vec<String>,
     pub reason: Vec<String>,
 }
 
 /// What the attacker says of an attempt.
 #[derive(Clone, Deserialize, Debug)]
-pub struct Report {
+pub(super) struct Report {
     pub through: bool,
     pub errno: Option<String>,
     pub signal: Option<String>,
@@ -37,7 +37,7 @@ pub struct Report {
 }
 
 /// Every attempt of these rows.
-pub fn of_rows(rows: &[&str]) -> Vec<Attempt> {
+pub(super) fn of_rows(rows: &[&str]) -> Vec<Attempt> {
     let all: Vec<Attempt> = serde_json::from_str(include_str!("rows.json")).unwrap();
     let found: Vec<Attempt> = all.into_iter().filter(|one| rows.contains(&one.row.as_str())).collect();
     for row in rows {
@@ -48,22 +48,22 @@ pub fn of_rows(rows: &[&str]) -> Vec<Attempt> {
 
 impl Attempt {
     /// Row and name.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("{} {}", self.row, self.attempt)
     }
 
     /// Whether it works without a sandbox, on a host that has what it needs.
-    pub fn works_bare(&self) -> bool {
+    pub(super) fn works_bare(&self) -> bool {
         self.bare.as_ref().is_some_and(|bare| bare.through)
     }
 
     /// Whether only the host can see what came of it.
-    pub fn is_judged_by_host(&self) -> bool {
+    pub(super) fn is_judged_by_host(&self) -> bool {
         self.judge == "host"
     }
 
     /// What is wrong with this report of an attempt that was made inside.
-    pub fn fault(&self, report: &Report) -> Option<String> {
+    pub(super) fn fault(&self, report: &Report) -> Option<String> {
         let outcome = report.errno.clone().or_else(|| report.signal.clone());
         let fault = if matches!(outcome.as_deref(), Some("FAULT" | "ETIME")) {
             "the attempt itself went wrong"
@@ -81,7 +81,7 @@ impl Attempt {
 
 impl Report {
     /// Of an attempt that was ended with everything around it, and so could say nothing.
-    pub fn killed() -> Self {
+    pub(super) fn killed() -> Self {
         Self {
             through: false,
             errno: None,
@@ -91,7 +91,7 @@ impl Report {
     }
 
     /// In a line.
-    pub fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         let outcome = self.errno.as_ref().or(self.signal.as_ref());
         format!("through {}, {outcome:?}, {}", self.through, self.detail)
     }
@@ -99,7 +99,7 @@ impl Report {
 
 impl Expected {
     /// Whether a record is the expected one.
-    pub fn is(&self, record: &Value) -> bool {
+    pub(super) fn is(&self, record: &Value) -> bool {
         let among = |list: &[String], key: &str| list.iter().any(|word| record[key] == word.as_str());
         among(&self.event, "event") && among(&self.reason, "reason")
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::stage::Stage;
 
 /// The files and processes of one stage.
-pub struct Canaries {
+pub(super) struct Canaries {
     stage: Stage,
     text: String,
     shared: PathBuf,
@@ -24,7 +24,7 @@ pub struct Canaries {
 
 impl Canaries {
     /// Sets them out.
-    pub fn set(stage: &Stage, text: &str) -> Self {
+    pub(super) fn set(stage: &Stage, text: &str) -> Self {
         for directory in ["outside", "open", "keys"] {
             std::fs::create_dir(stage.path(directory)).unwrap();
             stage.give(&stage.path(directory));
@@ -50,7 +50,7 @@ impl Canaries {
     }
 
     /// What attempts are told of them.
-    pub fn given(&self) -> Map<String, Value> {
+    pub(super) fn given(&self) -> Map<String, Value> {
         let mut given = self.names.clone();
         let path = |name: &str| json!(self.stage.path(name));
         given.extend([
@@ -72,7 +72,7 @@ impl Canaries {
     }
 
     /// Makes good what an attempt without a sandbox did.
-    pub fn put_back(&self) {
+    pub(super) fn put_back(&self) {
         let _ = std::fs::remove_dir_all(self.stage.path("open"));
         std::fs::create_dir(self.stage.path("open")).unwrap();
         std::fs::set_permissions(self.stage.path("open"), PermissionsExt::from_mode(0o777)).unwrap();
@@ -94,13 +94,13 @@ impl Canaries {
     }
 
     /// Whether this row needs a program of root's, and nobody here could make one.
-    pub fn lacks_a_program_of_root(&self, row: &str) -> bool {
+    pub(super) fn lacks_a_program_of_root(&self, row: &str) -> bool {
         let program = self.stage.path("workspace/setuid-program");
         row == "U1" && std::fs::metadata(program).unwrap().uid() != 0
     }
 
     /// Sets out another process, for one that was killed.
-    pub fn revive(&mut self) {
+    pub(super) fn revive(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
         self.process = lure(&self.stage, &self.text);
@@ -108,7 +108,7 @@ impl Canaries {
     }
 
     /// Fails unless everything is as it was set out.
-    pub fn must_be_untouched(&self, what: &str) {
+    pub(super) fn must_be_untouched(&self, what: &str) {
         for path in self.files() {
             let found = std::fs::read_to_string(&path).unwrap_or_default();
             assert_eq!(found, self.contents(), "{what}: {} was changed", path.display());

@@ -13,21 +13,21 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, Uni
 use super::resolver::Resolver;
 use super::stage::Stage;
 
-pub const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
-pub const PUBLIC_SIX: &str = "2606:4700::1111";
-pub const GOOD: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 40);
-pub const RESOLVER: Ipv4Addr = Ipv4Addr::new(9, 9, 9, 9);
-pub const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub const PRIVATE_SIX: &str = "fd00::1";
-pub const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
+pub(super) const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
+pub(super) const PUBLIC_SIX: &str = "2606:4700::1111";
+pub(super) const GOOD: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 40);
+pub(super) const RESOLVER: Ipv4Addr = Ipv4Addr::new(9, 9, 9, 9);
+pub(super) const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const PRIVATE_SIX: &str = "fd00::1";
+pub(super) const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
 /// Where canaries listen on every address.
-pub const PORT: u16 = 7777;
-pub const UDP_PORT: u16 = 7778;
+pub(super) const PORT: u16 = 7777;
+pub(super) const UDP_PORT: u16 = 7778;
 
 /// Everybody outside, and what they noticed.
 #[derive(Clone)]
-pub struct FarSides {
+pub(super) struct FarSides {
     canary: String,
     /// What those in a network of their own noticed, and how much of it was read.
     abroad: PathBuf,
@@ -41,7 +41,7 @@ pub struct FarSides {
 
 impl FarSides {
     /// Lets everybody take their places.
-    pub async fn start(stage: &Stage, canary: &str) -> Self {
+    pub(super) async fn start(stage: &Stage, canary: &str) -> Self {
         let sides = Self {
             canary: canary.to_owned(),
             abroad: stage.path("abroad"),
@@ -64,13 +64,13 @@ impl FarSides {
     }
 
     /// Who came to a canary since the last time.
-    pub fn touches(&self) -> Vec<String> {
+    pub(super) fn touches(&self) -> Vec<String> {
         self.hear_from_abroad();
         std::mem::take(&mut *self.touched.lock().unwrap())
     }
 
     /// What arrived at the far side of an allowed name since the last time.
-    pub fn arrivals(&self) -> Vec<String> {
+    pub(super) fn arrivals(&self) -> Vec<String> {
         self.hear_from_abroad();
         std::mem::take(&mut *self.arrived.lock().unwrap())
     }
@@ -90,12 +90,12 @@ impl FarSides {
     }
 
     /// The names that the host's resolver was asked for since the last time.
-    pub fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.resolver.asked()
     }
 
     /// Forgets everything.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         drop((self.touches(), self.arrivals(), self.asked()));
     }
 
@@ -122,14 +122,14 @@ impl FarSides {
     }
 
     /// A canary on a unix socket.
-    pub fn unix(&self, path: &Path) {
+    pub(super) fn unix(&self, path: &Path) {
         let listener = UnixListener::bind(path).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
         self.attend(listener, path.display().to_string());
     }
 
     /// The same with a name that is no file.
-    pub fn abstract_unix(&self, name: &str) {
+    pub(super) fn abstract_unix(&self, name: &str) {
         use std::os::linux::net::SocketAddrExt as _;
         let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
         let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
@@ -152,7 +152,7 @@ impl FarSides {
     }
 
     /// The same for datagrams.
-    pub fn unix_datagrams(&self, path: &Path) {
+    pub(super) fn unix_datagrams(&self, path: &Path) {
         let socket = UnixDatagram::bind(path).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
         let (sides, name) = (self.clone(), path.display().to_string());
@@ -196,7 +196,7 @@ fn listen(address: &str) -> TcpListener {
 }
 
 /// A socket for datagrams, of its own family only.
-pub fn datagrams(address: &str) -> UdpSocket {
+pub(super) fn datagrams(address: &str) -> UdpSocket {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
     let address: SocketAddr = address.parse().unwrap();
     let family = if address.is_ipv4() {

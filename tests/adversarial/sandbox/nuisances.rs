@@ -254,12 +254,12 @@ async fn no_zombies(gateway: &Gateway) {
 }
 
 /// The command lines of the processes on this stage that have this word in them.
-pub fn processes_with(word: &str) -> Vec<String> {
+pub(super) fn processes_with(word: &str) -> Vec<String> {
     numbers_with(word).iter().map(|number| command_line(number)).collect()
 }
 
 /// The numbers of these processes.
-pub fn numbers_with(word: &str) -> Vec<String> {
+pub(super) fn numbers_with(word: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| command_line(name).contains(word)).collect()

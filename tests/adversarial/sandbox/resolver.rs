@@ -11,14 +11,14 @@ use super::far_sides::{GOOD, METADATA, PRIVATE, PUBLIC};
 
 /// See the module.
 #[derive(Clone, Default)]
-pub struct Resolver {
+pub(super) struct Resolver {
     asked: Arc<Mutex<Vec<String>>>,
     turns: Arc<AtomicU32>,
 }
 
 impl Resolver {
     /// Answers on port 53 of every address.
-    pub async fn start(canary: &str) -> Self {
+    pub(super) async fn start(canary: &str) -> Self {
         let resolver = Self::default();
         for address in ["0.0.0.0:53", "[::]:53"] {
             let socket = super::far_sides::datagrams(address);
@@ -29,7 +29,7 @@ impl Resolver {
     }
 
     /// The names that were asked for since the last time.
-    pub fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 

@@ -15,7 +15,7 @@ use super::stage::Stage;
 use crate::support::{Agent, Answer, Gateway, Issuer, Setup};
 
 /// See the module.
-pub struct Scene {
+pub(super) struct Scene {
     pub stage: Stage,
     pub canaries: Canaries,
     pub sides: FarSides,
@@ -25,7 +25,7 @@ pub struct Scene {
 
 impl Scene {
     /// Sets everything out but the gateway.
-    pub async fn set(stage: Stage) -> Self {
+    pub(super) async fn set(stage: Stage) -> Self {
         let texts = std::fs::read_to_string(stage.path("texts")).unwrap();
         let canary = texts.split_whitespace().next().unwrap().to_owned();
         let sides = FarSides::start(&stage, &canary).await;
@@ -44,12 +44,12 @@ impl Scene {
     }
 
     /// A gateway with the attacker behind it, in the usual sandbox with what a test adds.
-    pub async fn gateway(&self, change: impl FnOnce(Setup) -> Setup) -> Gateway {
+    pub(super) async fn gateway(&self, change: impl FnOnce(Setup) -> Setup) -> Gateway {
         change(self.setup("hostile", &[])).start().await
     }
 
     /// The configuration with one attacker that has these flags.
-    pub fn setup(&self, id: &str, flags: &[&str]) -> Setup {
+    pub(super) fn setup(&self, id: &str, flags: &[&str]) -> Setup {
         self.with_attacker(
             Setup::new()
                 .issuer(&self.issuer)
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     /// One attacker more.
-    pub fn with_attacker(&self, setup: Setup, id: &str, flags: &[&str]) -> Setup {
+    pub(super) fn with_attacker(&self, setup: Setup, id: &str, flags: &[&str]) -> Setup {
         let mut command = vec![PYTHON.to_owned(), self.script()];
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let server = |key: &str| format!("servers.{id}.{key}");
@@ -76,17 +76,17 @@ impl Scene {
     }
 
     /// The attacker's program.
-    pub fn script(&self) -> String {
+    pub(super) fn script(&self) -> String {
         self.stage.path("attacker/hostile.py").display().to_string()
     }
 
     /// A client of a server.
-    pub async fn agent(&self, gateway: &Gateway, server: &str, sub: &str) -> Agent {
+    pub(super) async fn agent(&self, gateway: &Gateway, server: &str, sub: &str) -> Agent {
         Agent::connect(gateway, &format!("/mcp/{server}"), &self.issuer.token(sub)).await
     }
 
     /// What every attempt is told; each takes what it needs.
-    pub fn given(&self, gateway: &Gateway) -> Map<String, Value> {
+    pub(super) fn given(&self, gateway: &Gateway) -> Map<String, Value> {
         let mut given = self.canaries.given();
         let more = json!({
             "ledger": segments(gateway).first(), "state": gateway.home.state(),
@@ -103,7 +103,7 @@ impl Scene {
     }
 
     /// The attacker without a sandbox, as the server's uid.
-    pub fn bare(&self) -> Bare {
+    pub(super) fn bare(&self) -> Bare {
         let mut shell = self.stage.unconfined("sh");
         // A descriptor that nobody closed, as careless launchers leave them.
         let script = format!(
@@ -122,7 +122,7 @@ impl Scene {
     }
 
     /// `kill(-1)` without a sandbox, in a process namespace of its own with a canary of its own.
-    pub fn kills_everybody_bare(&self) -> bool {
+    pub(super) fn kills_everybody_bare(&self) -> bool {
         let order = r#"{"row": "P3", "attempt": "kill_everybody", "with": {"pid": '$!'}}"#;
         let script = format!("sleep 1000 & {PYTHON} {:?} --bare '{order}'", self.script());
         let mut alone = self.stage.unconfined("unshare");
@@ -138,10 +138,10 @@ impl Scene {
 const ABSTRACT: &str = "portreeve-test-socket";
 
 /// The interpreter a sandbox shows without being told.
-pub const PYTHON: &str = "/usr/bin/python3";
+pub(super) const PYTHON: &str = "/usr/bin/python3";
 
 /// The attacker without a sandbox.
-pub struct Bare {
+pub(super) struct Bare {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -149,7 +149,7 @@ pub struct Bare {
 
 impl Bare {
     /// Tries one thing.
-    pub fn attempt(&mut self, attempt: &Attempt, given: &Map<String, Value>) -> Report {
+    pub(super) fn attempt(&mut self, attempt: &Attempt, given: &Map<String, Value>) -> Report {
         let params = json!({"name": "attempt", "arguments": order(attempt, given)});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         writeln!(self.stdin, "{message}").unwrap();
@@ -168,17 +168,17 @@ impl Drop for Bare {
 }
 
 /// The arguments of a call.
-pub fn order(attempt: &Attempt, given: &Map<String, Value>) -> Value {
+pub(super) fn order(attempt: &Attempt, given: &Map<String, Value>) -> Value {
     json!({"row": attempt.row, "attempt": attempt.attempt, "with": given})
 }
 
 /// What the attacker says in a result.
-pub fn report_in(result: &Value) -> Option<Report> {
+pub(super) fn report_in(result: &Value) -> Option<Report> {
     serde_json::from_str(result["content"][0]["text"].as_str()?).ok()
 }
 
 /// What the attacker says in an answer to a call.
-pub fn report_of(answer: &Answer) -> Report {
+pub(super) fn report_of(answer: &Answer) -> Report {
     report_in(&answer.result()).unwrap_or_else(|| panic!("no report: {}", answer.text()))
 }
 
@@ -192,14 +192,14 @@ fn segments(gateway: &Gateway) -> Vec<PathBuf> {
 
 /// The egress records of a gateway as they come.
 #[derive(Default)]
-pub struct Watchman {
+pub(super) struct Watchman {
     offsets: HashMap<PathBuf, usize>,
     pub records: Vec<Value>,
 }
 
 impl Watchman {
     /// Reads on.
-    pub fn look(&mut self, gateway: &Gateway) {
+    pub(super) fn look(&mut self, gateway: &Gateway) {
         for path in segments(gateway) {
             let Ok(text) = std::fs::read(&path) else { continue };
             let offset = self.offsets.entry(path).or_default();
@@ -213,7 +213,12 @@ impl Watchman {
     }
 
     /// Waits for a record after the first `known` ones.
-    pub async fn expect(&mut self, gateway: &Gateway, known: usize, is: impl Fn(&Value) -> bool) -> Option<Value> {
+    pub(super) async fn expect(
+        &mut self,
+        gateway: &Gateway,
+        known: usize,
+        is: impl Fn(&Value) -> bool,
+    ) -> Option<Value> {
         let began = Instant::now();
         loop {
             self.look(gateway);

@@ -12,7 +12,7 @@ use crate::support::records::sha256;
 
 /// Who starts the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cast {
+pub(super) enum Cast {
     /// Root, whose servers run under a uid of their own.
     Root,
     /// An ordinary user, whose servers are that user.
@@ -20,14 +20,14 @@ pub enum Cast {
 }
 
 /// The uid of servers of a gateway that is root.
-pub const DEDICATED: u32 = 65_533;
+pub(super) const DEDICATED: u32 = 65_533;
 
 /// The ordinary user, where root chooses one.
 const ORDINARY: u32 = 4711;
 
 /// Where a test takes place.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub(super) struct Stage {
     pub directory: PathBuf,
     /// The host uid of the server, and of whoever tries the same without a sandbox.
     pub uid: u32,
@@ -35,19 +35,19 @@ pub struct Stage {
 
 impl Stage {
     /// A path on it.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
     /// Gives a file to the server's uid.
-    pub fn give(&self, path: &Path) {
+    pub(super) fn give(&self, path: &Path) {
         if geteuid().is_root() {
             std::os::unix::fs::lchown(path, Some(self.uid), Some(self.uid)).unwrap();
         }
     }
 
     /// A program that runs as the server's uid, without a sandbox.
-    pub fn unconfined(&self, program: &str) -> std::process::Command {
+    pub(super) fn unconfined(&self, program: &str) -> std::process::Command {
         if !geteuid().is_root() {
             return command(program);
         }
@@ -63,7 +63,7 @@ impl Stage {
 }
 
 /// Runs `act` on a stage; `test` is the full name of the calling test.
-pub fn play<T: Future<Output = ()>>(test: &str, cast: Cast, act: impl FnOnce(Stage) -> T) {
+pub(super) fn play<T: Future<Output = ()>>(test: &str, cast: Cast, act: impl FnOnce(Stage) -> T) {
     let Some(directory) = stage() else {
         return lift(test.strip_prefix("suite::").unwrap_or(test), cast);
     };

@@ -46,7 +46,7 @@ async fn rows(stage: Stage, rows: &[&str]) {
 }
 
 /// The allowlist of the table: what the far sides stand for, and names that lead where nobody may go.
-pub fn allowing(setup: Setup) -> Setup {
+pub(super) fn allowing(setup: Setup) -> Setup {
     let named = [
         "good", "*.wild", "loopback", "metadata", "private", "mapped", "nat64", "mixed", "rebind",
     ];
@@ -182,7 +182,7 @@ const RESOLVED: [&str; 8] = [
 ];
 
 /// Processes of the attacker.
-pub fn leftovers(scene: &Scene) -> Vec<String> {
+pub(super) fn leftovers(scene: &Scene) -> Vec<String> {
     super::nuisances::processes_with(&scene.script())
 }
 

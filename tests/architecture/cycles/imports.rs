@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Imports;
 
 /// Files by their path below `src`, and their text.
-pub type Sources = BTreeMap<String, String>;
+pub(super) type Sources = BTreeMap<String, String>;
 /// A module's path from the root of its crate; empty for the root itself.
 type Module = Vec<String>;
 
-pub fn imports(sources: &Sources) -> Imports {
+pub(super) fn imports(sources: &Sources) -> Imports {
     let files: BTreeMap<Module, &String> = sources.keys().map(|file| (module_of(file), file)).collect();
     let read: BTreeMap<Module, Read> = files
         .iter()

@@ -1,5 +1,6 @@
 //! The legacy era: `initialize` opens a session, `DELETE` ends it, and in between every request, notification and answer
 //! belongs to it.
+//! ADR 0018: what the gateway answers itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Work that goes on when nobody waits for it any more.
+//! ADR 0007: the call outlives its connection.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,6 @@
 //! Where what concerns one request goes before its answer. The answer's head is held back until
 //! there is something to say: a plain answer stays plain, anything before it makes it a stream.
+//! ADR 0010 and ADR 0015: how an answer becomes a stream.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,5 +1,6 @@
 //! What a server may say beside the answer of one call, or to one subscription, before nothing more of it is heard: no
 //! server can fill the log, or keep a client busy without end.
+//! ADR 0028: a server that makes trouble is not heard on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
 //! Texts that were cut, kept for the principal whose call brought them: in memory alone, for a bounded time and in
 //! bounded space, and only as they were sanitised.
+//! ADR 0026: cut texts stay in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};

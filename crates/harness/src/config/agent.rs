@@ -263,7 +263,7 @@ impl OutputRule {
         let max_bytes = section.read("max_bytes", |value| value.number(1..=1 << 30));
         let max_depth = section.read("max_depth", |value| value.number(1..=512));
         let rejected = section.read("reject_text", |value| {
-            let classes = value.distinct(|item| item.word(&Class::ALL, Class::as_str))?;
+            let classes = value.distinct(|item| item.word(Class::ALL, Class::as_str))?;
             Ok(classes.into_iter().collect::<Classes>())
         });
         let secrets = section.read("secrets", |value| value.word(Secrets::ALL, Secrets::as_str));

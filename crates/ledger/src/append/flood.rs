@@ -1,4 +1,5 @@
 //! Folds floods: past 100 refusals of one kind from one address in a second, the rest of that second shares a record.
+//! ADR 0005: folded refusals wait for the record they share.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

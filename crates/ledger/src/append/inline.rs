@@ -1,5 +1,6 @@
 //! Writing inline: whoever holds the lock on the writer writes the next record. The thread takes it for what is queued;
 //! a caller whose record need only reach the kernel takes it if it is free, and saves the way through the queue and back.
+//! ADR 0019: who writes a record.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

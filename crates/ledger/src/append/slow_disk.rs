@@ -1,4 +1,5 @@
 //! When a caller leaves writing to the thread: after a write that had to wait for the disk.
+//! ADR 0027: writing beside a sync.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
 //! Writes records: chains what it is given, writes it with one call, answers.
+//! ADR 0013: the log keeps answering.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,5 @@
 //! What screening came to: its decisions go out to be recorded, and the message is given out against their records.
+//! ADR 0053: screening takes the ledger's proof.
 
 use std::sync::Arc;
 

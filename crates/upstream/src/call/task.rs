@@ -2,6 +2,7 @@
 //! to end and brings back what the task ends with. It is still the one call: nothing here can be
 //! done without a prepared call, and nothing here needs another permit. Whatever ends the call early
 //! (time is up, the caller cancelled, the server sends what cannot be used) cancels the task.
+//! ADR 0020: tasks across eras.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

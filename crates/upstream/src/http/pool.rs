@@ -1,5 +1,6 @@
 //! Connections to one server. Each is driven by the call that uses it: no task stands between a call and its answer,
 //! so that nobody has to be woken on the way, and those that wait for their next use cost nothing.
+//! ADR 0050: a call drives its own connection.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -1,5 +1,6 @@
 //! Calls of modern clients on servers with sessions: when the server asks something, the call waits, the client gets the
 //! questions as its answer, and its next request brings the call what it waits for.
+//! ADR 0017: calls that wait for their client.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
