@@ -9,6 +9,7 @@ mod demo;
 mod discovery;
 mod doctor;
 mod edge;
+mod full_disk;
 mod harness;
 mod identity;
 mod inventory;

@@ -227,7 +227,7 @@ async fn a_damaged_log_stops_the_start_and_a_torn_tail_is_cut() {
 }
 
 /// A second, independent check: canonical spelling, own hash, predecessor's hash, numbers without a gap, time forwards.
-fn verify_chain(lines: &[String]) {
+pub(super) fn verify_chain(lines: &[String]) {
     let mut previous = sha256(b"gw.test/portreeve");
     let mut time = String::new();
     for (number, line) in lines.iter().enumerate() {
