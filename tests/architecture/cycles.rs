@@ -9,7 +9,7 @@ use super::sources::collect;
 use crate::support::environment::repository;
 
 /// The rooms that keep this rule.
-const ROOMS: [&str; 4] = ["gateway", "upstream", "ledger", "harness"];
+const ROOMS: [&str; 3] = ["gateway", "upstream", "ledger"];
 
 #[test]
 fn no_files_of_a_room_import_each_other_in_a_circle() {

@@ -1,5 +1,5 @@
 //! Walks one call through the stages, in order: identify, parse, resolve, preflight, decide, credential, dispatch, screen,
-//! record, reply. [`receive`] and `call` read as the table of contents; the modules stand in the order of the flow, and
+//! record, reply. `receive` and `call` read as the table of contents; the modules stand in the order of the flow, and
 //! none imports one that leads back to it.
 
 // A request comes in: who calls, and what is asked.

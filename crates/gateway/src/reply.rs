@@ -211,9 +211,16 @@ impl Prepared {
         }
     }
 
-    /// The answer instead of this one when its record cannot be written: nothing of it is said.
+    /// The answer instead of this one when its record cannot be written: nothing of it is said, and no success is told.
     pub(crate) fn withheld_by_ledger(self, _: LedgerDown) -> Answer {
         let id = match self.content {
+            // A refusal of `HEAD`: the head alone.
+            Content::Nothing if !self.head.status.is_success() => {
+                return Answer {
+                    head: self.head,
+                    said: Said::Nothing,
+                };
+            }
             Content::Nothing | Content::Events(_) => None,
             Content::Refusal(id, _) => id,
             Content::Screened(id, _)
@@ -225,11 +232,15 @@ impl Prepared {
         };
         let message = "the gateway cannot record this request, so nothing is released; try again later";
         let data = ErrorData::denied(ErrorCode::InternalError, message, ReasonCode::DenyReceiptUnavailable);
+        let status = match self.head.status {
+            StatusCode::NO_CONTENT => StatusCode::SERVICE_UNAVAILABLE,
+            status => status,
+        };
         Answer {
             head: Head {
+                status,
                 form: AnswerForm::Json,
                 session: None,
-                challenge: None,
                 ..self.head
             },
             said: Said::Message(ClientMessage::refusal(id.as_ref(), &data, None)),

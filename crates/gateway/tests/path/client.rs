@@ -13,10 +13,10 @@ use super::scripted_server::MODERN;
 use super::setup::{Running, TOKEN};
 
 /// A request that was not sent yet.
-pub type Ask = Request<Full<Bytes>>;
+pub(super) type Ask = Request<Full<Bytes>>;
 
 /// A request with a credential.
-pub fn ask(method: Method, path: &str, body: impl Into<Bytes>) -> Ask {
+pub(super) fn ask(method: Method, path: &str, body: impl Into<Bytes>) -> Ask {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -28,12 +28,12 @@ pub fn ask(method: Method, path: &str, body: impl Into<Bytes>) -> Ask {
 }
 
 /// `POST` on the route of the one server.
-pub fn post(body: impl Into<Bytes>) -> Ask {
+pub(super) fn post(body: impl Into<Bytes>) -> Ask {
     ask(Method::POST, "/mcp/files", body)
 }
 
 /// The same request with a header set, or taken away.
-pub fn with(mut ask: Ask, name: &'static str, value: Option<&str>) -> Ask {
+pub(super) fn with(mut ask: Ask, name: &'static str, value: Option<&str>) -> Ask {
     let name = HeaderName::from_static(name);
     match value {
         Some(value) => drop(ask.headers_mut().insert(name, HeaderValue::from_str(value).unwrap())),
@@ -43,58 +43,58 @@ pub fn with(mut ask: Ask, name: &'static str, value: Option<&str>) -> Ask {
 }
 
 /// A whole message.
-pub fn message(method: &str, params: &str) -> String {
+pub(super) fn message(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#)
 }
 
 /// A whole `tools/call` around raw arguments.
-pub fn call(tool: &str, arguments: &str) -> String {
+pub(super) fn call(tool: &str, arguments: &str) -> String {
     message("tools/call", &format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#))
 }
 
 /// What every modern request says of itself.
-pub const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+pub(super) const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 /// A modern request with the headers that mirror its method.
-pub fn modern(method: &str, params: &str) -> Ask {
+pub(super) fn modern(method: &str, params: &str) -> Ask {
     let ask = with(post(message(method, params)), "mcp-protocol-version", Some(MODERN));
     with(ask, "mcp-method", Some(method))
 }
 
 /// A modern `tools/call` around raw arguments.
-pub fn modern_call(tool: &str, arguments: &str) -> Ask {
+pub(super) fn modern_call(tool: &str, arguments: &str) -> Ask {
     let params = format!(r#"{{{META},"name":"{tool}","arguments":{arguments}}}"#);
     with(modern("tools/call", &params), "mcp-name", Some(tool))
 }
 
 /// A client with a session.
-pub struct Client(String);
+pub(super) struct Client(String);
 
 impl Client {
     /// A request in the session.
-    pub fn post(&self, body: impl Into<Bytes>) -> Ask {
+    pub(super) fn post(&self, body: impl Into<Bytes>) -> Ask {
         self.within(post(body))
     }
 
     /// Any request, in the session.
-    pub fn within(&self, ask: Ask) -> Ask {
+    pub(super) fn within(&self, ask: Ask) -> Ask {
         with(ask, "mcp-session-id", Some(&self.0))
     }
 
     /// A call of a tool.
-    pub fn call(&self, tool: &str, arguments: &str) -> Ask {
+    pub(super) fn call(&self, tool: &str, arguments: &str) -> Ask {
         self.post(call(tool, arguments))
     }
 }
 
 impl Running {
     /// Opens a session.
-    pub async fn client(&self) -> Client {
+    pub(super) async fn client(&self) -> Client {
         self.client_speaking("2025-11-25").await
     }
 
     /// Opens a session of another version.
-    pub async fn client_speaking(&self, version: &str) -> Client {
+    pub(super) async fn client_speaking(&self, version: &str) -> Client {
         let params = format!(r#"{{"protocolVersion":"{version}","capabilities":{{}}}}"#);
         let answer = self.send(post(message("initialize", &params))).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], version, "{}", answer.text());
@@ -102,12 +102,12 @@ impl Running {
     }
 
     /// Sends a request and waits for all of its answer.
-    pub async fn send(&self, ask: Ask) -> Answer {
+    pub(super) async fn send(&self, ask: Ask) -> Answer {
         Answer::of(handle(self.gateway.clone(), ask, peer()).await).await
     }
 
     /// The status of a probe.
-    pub async fn probe(&self, path: &str) -> StatusCode {
+    pub(super) async fn probe(&self, path: &str) -> StatusCode {
         self.send(ask(Method::GET, path, "")).await.status
     }
 }
@@ -120,7 +120,7 @@ fn peer() -> Peer {
 }
 
 /// What came back.
-pub struct Answer {
+pub(super) struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -136,22 +136,22 @@ impl Answer {
         }
     }
 
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
     /// The body; null where there is none.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// The code of its error; null for a result.
-    pub fn code(&self) -> Value {
+    pub(super) fn code(&self) -> Value {
         self.json()["error"]["code"].clone()
     }
 
     /// The object that every refusal carries, wherever it does.
-    pub fn decision(&self) -> Value {
+    pub(super) fn decision(&self) -> Value {
         let json = self.json();
         let places = [&json["error"]["data"], &json["result"]["_meta"]["portreeve/decision"]];
         let found = places.into_iter().find(|place| place.is_object());

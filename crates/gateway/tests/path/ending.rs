@@ -7,7 +7,7 @@ use super::client::{Answer, Ask};
 use super::setup::Running;
 
 /// See the module.
-pub struct Ending {
+pub(super) struct Ending {
     pub answer: Answer,
     /// Every record that was written, oldest first.
     pub records: Vec<Value>,
@@ -15,7 +15,7 @@ pub struct Ending {
 
 /// The two ways a refusal is told.
 #[derive(Clone, Copy, Debug)]
-pub enum Told {
+pub(super) enum Told {
     /// As a JSON-RPC error with this code.
     Error(i64),
     /// As an error result that a model reads.
@@ -24,7 +24,7 @@ pub enum Told {
 
 impl Running {
     /// Sends a request; how it ended.
-    pub async fn end(&self, ask: Ask) -> Ending {
+    pub(super) async fn end(&self, ask: Ask) -> Ending {
         let before = self.ledger.last_seq();
         let answer = self.send(ask).await;
         let mut records = self.records();
@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Every record of the log.
-    pub fn records(&self) -> Vec<Value> {
+    pub(super) fn records(&self) -> Vec<Value> {
         let lines = self.reader().lines_from(Position::START).unwrap();
         let read = |line: std::io::Result<_>| -> (_, Vec<u8>) { line.unwrap() };
         lines
@@ -42,7 +42,7 @@ impl Running {
     }
 
     /// The log is whole.
-    pub fn assert_log_verifies(&self) {
+    pub(super) fn assert_log_verifies(&self) {
         let found = verify(&self.reader()).unwrap();
         assert!(matches!(found, Finding::Intact(_)), "{found:?}");
     }
@@ -50,7 +50,7 @@ impl Running {
 
 impl Ending {
     /// The one final record of the request.
-    pub fn receipt(&self) -> &Value {
+    pub(super) fn receipt(&self) -> &Value {
         let mut finals = self.records.iter().filter(|record| record["phase"] == "final");
         let (Some(receipt), None) = (finals.next(), finals.next()) else {
             panic!("not one receipt: {:?}\n{}", self.records, self.answer.text())
@@ -60,12 +60,12 @@ impl Ending {
     }
 
     /// The records of one type.
-    pub fn of_type(&self, kind: &str) -> Vec<&Value> {
+    pub(super) fn of_type(&self, kind: &str) -> Vec<&Value> {
         self.records.iter().filter(|record| record["type"] == kind).collect()
     }
 
     /// What is told and recorded of a refusal agree: told once, recorded once, nothing done.
-    pub fn assert_refused(&self, status: u16, told: Told, reason: &str) {
+    pub(super) fn assert_refused(&self, status: u16, told: Told, reason: &str) {
         self.assert_told(status, told, "deny", &[reason]);
         self.assert_recorded("deny", &[reason]);
         self.assert_outcome("error", Some(false));
@@ -74,7 +74,7 @@ impl Ending {
     }
 
     /// What the caller was told.
-    pub fn assert_told(&self, status: u16, told: Told, decision: &str, reasons: &[&str]) {
+    pub(super) fn assert_told(&self, status: u16, told: Told, decision: &str, reasons: &[&str]) {
         let (text, json) = (self.answer.text(), self.answer.json());
         assert_eq!(self.answer.status, status, "{text}");
         match told {
@@ -87,14 +87,14 @@ impl Ending {
     }
 
     /// What the one receipt says was decided, and why.
-    pub fn assert_recorded(&self, decision: &str, reasons: &[&str]) {
+    pub(super) fn assert_recorded(&self, decision: &str, reasons: &[&str]) {
         let receipt = self.receipt();
         assert_eq!(receipt["decision"]["result"], decision, "{receipt}");
         assert_eq!(receipt["decision"]["reason_codes"], json!(reasons), "{receipt}");
     }
 
     /// What the one receipt says came of it: status and whether it was executed.
-    pub fn assert_outcome(&self, status: &str, executed: Option<bool>) {
+    pub(super) fn assert_outcome(&self, status: &str, executed: Option<bool>) {
         let outcome = &self.receipt()["outcome"];
         assert_eq!(
             (&outcome["status"], &outcome["executed"]),
@@ -103,7 +103,7 @@ impl Ending {
     }
 
     /// Nothing was released, nothing is on record, and nothing says that there is.
-    pub fn assert_withheld_without_receipt(&self, status: u16) {
+    pub(super) fn assert_withheld_without_receipt(&self, status: u16) {
         self.assert_told(status, Told::Error(-32603), "deny", &["DENY_RECEIPT_UNAVAILABLE"]);
         assert_eq!(self.answer.decision()["receipt_id"], Value::Null);
         assert_eq!(self.records, Vec::<Value>::new());

@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 /// See the module.
-pub struct LedgerDisk {
+pub(super) struct LedgerDisk {
     limit: FileLimit,
     /// Without a handler the first write past the limit ends the process.
     _handled: Signal,
@@ -16,14 +16,14 @@ pub struct LedgerDisk {
 
 /// What a script can hold on to.
 #[derive(Clone)]
-pub struct FileLimit {
+pub(super) struct FileLimit {
     segment: PathBuf,
     ample: Rlimit,
 }
 
 impl LedgerDisk {
     /// The disk under the log of a state directory, with room for now.
-    pub fn of(state: &Path) -> Self {
+    pub(super) fn of(state: &Path) -> Self {
         let number = SignalKind::from_raw(SignalNumber::XFSZ.as_raw());
         Self {
             limit: FileLimit {
@@ -35,34 +35,34 @@ impl LedgerDisk {
     }
 
     /// Nothing more can be written.
-    pub fn fill(&self) {
+    pub(super) fn fill(&self) {
         self.limit.fill();
     }
 
     /// There is room again.
-    pub fn free(&self) {
+    pub(super) fn free(&self) {
         self.limit.free();
     }
 
     /// There will be room again as soon as a write has failed: everything after the first failure can be written.
-    pub fn free_at_failure(&self) {
+    pub(super) fn free_at_failure(&self) {
         tracing::subscriber::set_global_default(FreesAtFailure(self.limit())).unwrap();
     }
 
     /// For a script, to fill it while a call is at its server.
-    pub fn limit(&self) -> FileLimit {
+    pub(super) fn limit(&self) -> FileLimit {
         self.limit.clone()
     }
 }
 
 impl FileLimit {
     /// Nothing more can be written.
-    pub fn fill(&self) {
+    pub(super) fn fill(&self) {
         self.fill_but(0);
     }
 
     /// So many bytes can be written, and no more.
-    pub fn fill_but(&self, bytes: u64) {
+    pub(super) fn fill_but(&self, bytes: u64) {
         let written = std::fs::metadata(&self.segment).unwrap().len();
         let full = Rlimit {
             current: Some(written + bytes),

@@ -15,18 +15,18 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// The modern version.
-pub const MODERN: &str = "2026-07-28";
+pub(super) const MODERN: &str = "2026-07-28";
 
 /// Which era the server speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Speaks {
+pub(super) enum Speaks {
     Legacy,
     Modern,
 }
 
 /// What the server does about one request.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(super) enum Act {
     /// Answers with these bytes as `result`.
     Result(String),
     /// Answers with these bytes as `error`.
@@ -46,23 +46,23 @@ type Script = dyn Fn(&str, &Value) -> Option<Act> + Send + Sync;
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Seen {
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("requests are text")
     }
 }
 
 /// See the module.
-pub struct ScriptedServer {
+pub(super) struct ScriptedServer {
     pub address: SocketAddr,
     told: Arc<Told>,
     task: JoinHandle<()>,
@@ -78,7 +78,7 @@ const SESSION: &str = "session-of-the-server";
 
 impl ScriptedServer {
     /// An honest server.
-    pub async fn start(speaks: Speaks) -> Self {
+    pub(super) async fn start(speaks: Speaks) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let told = Arc::new(Told {
@@ -91,34 +91,34 @@ impl ScriptedServer {
     }
 
     /// From now on it does this.
-    pub fn on(&self, script: impl Fn(&str, &Value) -> Option<Act> + Send + Sync + 'static) {
+    pub(super) fn on(&self, script: impl Fn(&str, &Value) -> Option<Act> + Send + Sync + 'static) {
         *self.told.script.lock().unwrap() = Arc::new(script);
     }
 
     /// From now on it does this with every call of a tool.
-    pub fn on_call(&self, act: Act) {
+    pub(super) fn on_call(&self, act: Act) {
         self.on_call_with(move || act.clone());
     }
 
     /// The same, found out anew for every call.
-    pub fn on_call_with(&self, act: impl Fn() -> Act + Send + Sync + 'static) {
+    pub(super) fn on_call_with(&self, act: impl Fn() -> Act + Send + Sync + 'static) {
         self.on(move |method, _| (method == "tools/call").then(&act));
     }
 
     /// The calls of tools that arrived.
-    pub fn calls(&self) -> Vec<Seen> {
+    pub(super) fn calls(&self) -> Vec<Seen> {
         let mut seen = self.seen();
         seen.retain(|seen| seen.json()["method"] == "tools/call");
         seen
     }
 
     /// Everything that arrived.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<Seen> {
         self.told.seen.lock().unwrap().clone()
     }
 
     /// Stops listening and drops every connection.
-    pub async fn go_down(&mut self) {
+    pub(super) async fn go_down(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
     }
@@ -181,7 +181,7 @@ async fn perform(act: Act, id: &Value) -> Answered {
 }
 
 /// What an honest tool answers.
-pub fn honest_result(speaks: Speaks) -> String {
+pub(super) fn honest_result(speaks: Speaks) -> String {
     match speaks {
         Speaks::Legacy => r#"{"content":[{"type":"text","text":"done"}]}"#.to_owned(),
         Speaks::Modern => r#"{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#.to_owned(),

@@ -25,19 +25,19 @@ use super::ledger_disk::LedgerDisk;
 use super::scripted_server::{ScriptedServer, Speaks};
 
 /// The token of the one principal there is.
-pub const TOKEN: &str = "ptr_agt_0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(super) const TOKEN: &str = "ptr_agt_0123456789abcdef0123456789abcdef0123456789abcdef";
 /// Another one, taken back.
-pub const REVOKED: &str = "ptr_agt_ffffffffffffffffffffffffffffffffffffffffffffffff";
+pub(super) const REVOKED: &str = "ptr_agt_ffffffffffffffffffffffffffffffffffffffffffffffff";
 /// What the detector takes for a secret: made up, and nowhere valid.
-pub const SECRET: &str = "ghp_x7Kq2mVt9RzB4nWc8LpY3sHd6JfGaEu1TvNb";
+pub(super) const SECRET: &str = "ghp_x7Kq2mVt9RzB4nWc8LpY3sHd6JfGaEu1TvNb";
 
 /// A result with the secret in it.
-pub fn secret_result() -> String {
+pub(super) fn secret_result() -> String {
     format!(r#"{{"content":[{{"type":"text","text":"token {SECRET} here"}}]}}"#)
 }
 
 /// Everything but a hidden tool, large amounts, and what a person must approve.
-pub const POLICY: &str = r#"
+pub(super) const POLICY: &str = r#"
     @id("all") permit (principal, action, resource);
     @id("hidden") forbid (principal, action, resource == Tool::"files/hidden");
     @id("amounts") forbid (principal, action, resource) when { context.args has amount && context.args.amount > 5 };
@@ -46,7 +46,7 @@ pub const POLICY: &str = r#"
 
 /// What may differ from test to test.
 #[derive(Clone)]
-pub struct Setup {
+pub(super) struct Setup {
     pub policy: &'static str,
     pub speaks: Speaks,
     pub era: EraSetting,
@@ -59,7 +59,7 @@ pub struct Setup {
 
 impl Setup {
     /// A server with sessions.
-    pub fn legacy() -> Self {
+    pub(super) fn legacy() -> Self {
         Self {
             policy: POLICY,
             speaks: Speaks::Legacy,
@@ -77,7 +77,7 @@ impl Setup {
     }
 
     /// A server without.
-    pub fn modern() -> Self {
+    pub(super) fn modern() -> Self {
         Self {
             speaks: Speaks::Modern,
             era: EraSetting::Modern,
@@ -86,7 +86,7 @@ impl Setup {
     }
 
     /// One call in an hour.
-    pub fn one_call() -> Self {
+    pub(super) fn one_call() -> Self {
         let mut setup = Self::legacy();
         setup.limits.rate.push(Rate {
             per: RateKey::Principal,
@@ -97,12 +97,12 @@ impl Setup {
     }
 
     /// Secrets in what servers send are masked.
-    pub fn redacting() -> Self {
+    pub(super) fn redacting() -> Self {
         Self::legacy().sanitising(ResponseAction::Redact(detector()))
     }
 
     /// Secrets in what servers send withhold it.
-    pub fn blocking() -> Self {
+    pub(super) fn blocking() -> Self {
         Self::legacy().sanitising(ResponseAction::Block(detector()))
     }
 
@@ -116,7 +116,7 @@ impl Setup {
     }
 
     /// What does not fit the declared schema is withheld.
-    pub fn strict() -> Self {
+    pub(super) fn strict() -> Self {
         Self {
             screening: screening(Sanitisation::default(), Mode::Strict),
             ..Self::legacy()
@@ -124,7 +124,7 @@ impl Setup {
     }
 
     /// Calls with secrets in their arguments are refused.
-    pub fn refusing_secrets() -> Self {
+    pub(super) fn refusing_secrets() -> Self {
         Self {
             arguments: ArgumentSecrets::Block(detector()),
             ..Self::legacy()
@@ -132,7 +132,7 @@ impl Setup {
     }
 
     /// Calls with secrets in their arguments leave a record.
-    pub fn recording_secrets() -> Self {
+    pub(super) fn recording_secrets() -> Self {
         Self {
             arguments: ArgumentSecrets::Warn(detector()),
             ..Self::legacy()
@@ -140,7 +140,7 @@ impl Setup {
     }
 
     /// Starts the server and puts a gateway before it.
-    pub async fn start(self) -> Running {
+    pub(super) async fn start(self) -> Running {
         let server = ScriptedServer::start(self.speaks).await;
         let state = state_directory();
         let (ledger, _) = Ledger::open(state.path(), ledger::Settings::new("gateway.test/path")).unwrap();
@@ -159,7 +159,7 @@ impl Setup {
 }
 
 /// A gateway, its server and its log.
-pub struct Running {
+pub(super) struct Running {
     pub gateway: Arc<Gateway>,
     pub ledger: Ledger,
     pub server: ScriptedServer,
@@ -171,12 +171,12 @@ pub struct Running {
 
 impl Running {
     /// Reads the log's files.
-    pub fn reader(&self) -> LedgerReader {
+    pub(super) fn reader(&self) -> LedgerReader {
         LedgerReader::of_state(self.state.path())
     }
 
     /// Puts another snapshot in force, whenever a script calls it.
-    pub fn replacement(&self, setup: Setup) -> impl Fn() + Send + Sync + 'static {
+    pub(super) fn replacement(&self, setup: Setup) -> impl Fn() + Send + Sync + 'static {
         let (gateway, parts) = (self.gateway.clone(), self.parts.clone());
         move || gateway.replace_snapshot(parts.snapshot(&setup, Some(gateway.in_force())))
     }

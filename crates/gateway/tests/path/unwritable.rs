@@ -200,3 +200,17 @@ async fn a_list_and_a_session_are_not_given_out_without_a_record() {
     ending.assert_withheld_without_receipt(200);
     assert!(!ending.answer.headers.contains_key("mcp-session-id"));
 }
+
+#[tokio::test]
+async fn no_success_is_told_and_no_head_is_bent_while_nothing_can_be_recorded() {
+    let path = Setup::legacy().start().await;
+    let client = path.client().await;
+    path.disk.fill();
+    let ending = path.end(client.within(ask(Method::DELETE, "/mcp", ""))).await;
+    ending.assert_withheld_without_receipt(503);
+    let ending = path.end(with(post("{}"), "authorization", None)).await;
+    ending.assert_withheld_without_receipt(401);
+    assert!(ending.answer.headers.contains_key("www-authenticate"));
+    let ending = path.end(client.within(ask(Method::HEAD, "/mcp", ""))).await;
+    assert_eq!((ending.answer.status.as_u16(), ending.answer.text()), (405, ""));
+}
