@@ -7,6 +7,7 @@ pub(crate) mod federated;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use data_encoding::HEXLOWER;
 use ledger::Era;
 use mcp::{ErrorCode, Request, compose};
 use policy::ToolEntry;
@@ -126,13 +127,8 @@ fn cursor(gateway: &Gateway, start: usize, context: &RequestContext, hash: &Dige
         seal.update(part);
     }
     seal.update(hash.as_bytes());
-    let tag: String = seal
-        .sign()
-        .as_ref()
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let tag = seal.sign();
+    let tag = HEXLOWER.encode(tag.as_ref().get(..16).unwrap_or(tag.as_ref()));
     format!("{start}.{tag}")
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn install(spec: &Spec, state: &Path, id: &ServerId) -> anyhow:
 async fn install_in(spec: &Spec, state: &Path, dir: &Path) -> anyhow::Result<Locked> {
     let launcher = Launcher::probe().await;
     let settings = settings(spec.registry, dir, variable)?;
-    let errand = Errand {
+    let installer = Installer {
         launcher: &launcher,
         private: addresses(&settings.hosts).await,
         settings: &settings,
@@ -51,7 +51,7 @@ async fn install_in(spec: &Spec, state: &Path, dir: &Path) -> anyhow::Result<Loc
         dir,
     };
     for command in commands(spec, dir) {
-        errand.run(command).await?;
+        installer.run(command).await?;
     }
     fs::remove_dir_all(dir.join(HOME)).context("the installer's leavings cannot be removed")?;
     seal(dir).context("the installed files cannot be sealed")?;
@@ -135,7 +135,7 @@ async fn addresses(hosts: &[String]) -> Vec<String> {
 }
 
 /// One installation.
-struct Errand<'a> {
+struct Installer<'a> {
     launcher: &'a Launcher,
     settings: &'a Settings,
     private: Vec<String>,
@@ -143,7 +143,7 @@ struct Errand<'a> {
     dir: &'a Path,
 }
 
-impl Errand<'_> {
+impl Installer<'_> {
     /// Runs one command to its end, inside.
     async fn run(&self, command: Vec<String>) -> anyhow::Result<()> {
         let program = command.first().cloned().unwrap_or_default();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, header};
 use moka::sync::Cache;
+use percent_encoding::percent_decode_str;
 use vocabulary::{Clock, Digest, Principal, ReasonCode, Timestamp};
 
 use super::Peer;
@@ -222,23 +223,6 @@ fn bearer(headers: &HeaderMap) -> Result<Option<ClientToken<'_>>, ReasonCode> {
     }
 }
 
-/// `%5f` is an underscore to whoever reads the query after us.
-fn percent_decoded(query: &str) -> String {
-    let mut rest = query.as_bytes();
-    let mut decoded = Vec::with_capacity(query.len());
-    while let Some((byte, after)) = rest.split_first() {
-        let digits = after.first_chunk::<2>().filter(|_| *byte == b'%');
-        let value = digits.and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-        decoded.push(value.unwrap_or(*byte));
-        rest = if value.is_some() {
-            after.get(2..).unwrap_or_default()
-        } else {
-            after
-        };
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
-}
-
 /// A credential in the query or in a cookie is refused even beside a good one: it ends up in logs.
 fn carries_token_elsewhere(uri: &Uri, headers: &HeaderMap) -> bool {
     const NAMES: [&str; 8] = [
@@ -251,9 +235,11 @@ fn carries_token_elsewhere(uri: &Uri, headers: &HeaderMap) -> bool {
         "key",
         "bearer",
     ];
+    // `%5f` is an underscore to whoever reads the query after us.
+    let decoded = |query| percent_decode_str(query).decode_utf8_lossy();
     let looks_like_one =
         |text: &str| text.contains(AGENT_PREFIX) || text.contains(ADMIN_PREFIX) || text.contains("eyJ");
-    let in_query = uri.query().map(percent_decoded).is_some_and(|query| {
+    let in_query = uri.query().map(decoded).is_some_and(|query| {
         let named =
             |pair: &str| NAMES.contains(&pair.split('=').next().unwrap_or_default().to_ascii_lowercase().as_str());
         looks_like_one(&query) || query.split('&').any(named)

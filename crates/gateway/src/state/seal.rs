@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
+use data_encoding::HEXLOWER;
 use vocabulary::Digest;
 
 /// The key of this process; what it sealed ends with it.
@@ -33,12 +34,12 @@ impl Seal {
             .seal_in_place_append_tag(Aad::from(binding.as_bytes()), &mut sealed)
             .ok()?;
         let whole = [nonce.as_ref().as_slice(), &sealed].concat();
-        Some(whole.iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(HEXLOWER.encode(&whole))
     }
 
     /// What was sealed for this purpose; `None` for anything else.
     pub(crate) fn open(&self, binding: &Digest, sealed: &str) -> Option<Vec<u8>> {
-        let whole = from_hex(sealed)?;
+        let whole = HEXLOWER.decode(sealed.as_bytes()).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut sealed = sealed.to_vec();
@@ -49,21 +50,6 @@ impl Seal {
         let (expires, content) = opened.split_first_chunk::<8>()?;
         (u64::from_be_bytes(*expires) > self.began.elapsed().as_secs()).then(|| content.to_vec())
     }
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| {
-        char::from(*byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => Some(digit(high)? << 4 | digit(low)?),
-            _ => None,
-        })
-        .collect()
 }
 
 #[cfg(test)]
