@@ -28,9 +28,9 @@ lint:
 docs:
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# What must not compile: forging a proof, spending a permit twice, answering without a receipt.
+# What must not compile, and for the reason it names: forging a proof, spending a permit twice, answering without a receipt.
 doctests:
-	cargo test --doc --workspace --locked --quiet
+	RUSTDOC=$(CURDIR)/tests/rustdoc cargo test --doc --workspace --locked --quiet
 
 licences: tools
 	@if command -v cargo-deny >/dev/null; then cargo deny --workspace check bans licenses sources; \

@@ -22,8 +22,8 @@ use crate::reply::body::{EventBody, ReplyBody};
 /// It cannot be made by hand, and [`release`] does not work without a receipt:
 ///
 /// ```compile_fail,E0451
-/// fn forge(head: http::HeaderMap, message: portreeve_gateway::ClientMessage) -> portreeve_gateway::Answer {
-///     portreeve_gateway::Answer { head, message }
+/// fn forge(honest: portreeve_gateway::Answer) -> portreeve_gateway::Answer {
+///     portreeve_gateway::Answer { ..honest }
 /// }
 /// ```
 ///

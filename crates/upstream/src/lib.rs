@@ -2,7 +2,7 @@
 //! bytes. Requests are built from nothing: this room cannot import `gateway`, so it has no name
 //! for a client's token or a client's headers.
 //!
-//! ```compile_fail,E0432
+//! ```compile_fail,E0433
 //! use portreeve_gateway::edge::ClientToken; // there is no road from here to the client's token
 //! ```
 //!

@@ -1,10 +1,9 @@
 //! What came back: it crosses the chokepoint, then gets the form that the client's era wants, or stays here.
 
 use ledger::{Era as ClientEra, Status};
-use mcp::Era;
-use mcp::Method;
 use mcp::mrtr::{self, ResultType};
 use mcp::translate::ResultKind;
+use mcp::{Era, ErrorCode, Method};
 use policy::Target;
 use screening::result::walk::Message;
 use screening::result::{Origin, Raw, Received, Said, ScreenedResult, Withheld};
@@ -193,9 +192,11 @@ fn adapt_error(stages: &Stages<'_>, forwarded: &Forwarded, error: ScreenedResult
     let id = stages.id.clone();
     match (stages.context.client.era(), forwarded.era) {
         (ClientEra::Modern, era) => {
-            let status = match code {
-                -32601 => http::StatusCode::NOT_FOUND,
-                -32022..=-32020 => http::StatusCode::BAD_REQUEST,
+            let status = match ErrorCode::parse(code) {
+                Some(ErrorCode::MethodNotFound) => http::StatusCode::NOT_FOUND,
+                Some(ErrorCode::HeaderMismatch | ErrorCode::MissingCapability | ErrorCode::UnsupportedVersion) => {
+                    http::StatusCode::BAD_REQUEST
+                }
                 _ => http::StatusCode::OK,
             };
             let reply = match era {
