@@ -2,6 +2,7 @@
 //!
 //! `make test` installs them (`tests/peers/install`). Where that was impossible the tests say so and pass, unless `CI=true`.
 
+mod capabilities;
 mod conformance;
 mod defaults;
 mod egress;

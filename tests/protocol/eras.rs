@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::support::peer::is_modern;
 use crate::support::{Harbour, Setup, Speaks, Turn, eventually};
 
 /// Both kinds of clients get an answer from the server.
@@ -78,4 +79,15 @@ async fn the_codes_of_a_missing_resource_are_those_of_the_clients_era() {
             assert_eq!(harbour.gateway.receipt_of(&answer)["outcome"]["status"], "error");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_both_eras_is_spoken_to_in_the_era_of_the_client() {
+    let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
+    harbour.peer.have_sessions();
+    assert_eq!(harbour.gateway.home.cli(&["server", "refresh", "peer"]).code, Some(0));
+    assert!(works(&harbour).await);
+    let calls = harbour.peer.asked("tools/call");
+    let modern: Vec<bool> = calls.iter().map(|seen| is_modern(&seen.json())).collect();
+    assert_eq!(modern, [false, true], "the legacy client first, then the modern one");
 }

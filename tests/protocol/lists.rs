@@ -156,3 +156,57 @@ async fn a_cursor_is_one_of_ours_for_this_list_and_this_principal() {
         harbour.gateway.receipt_named_by(&refused);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_of_one_prompt_or_of_one_resource_is_enough() {
+    // R111, R115
+    let one_prompt = r#"permit (principal, action == Action::"prompts/get", resource == Prompt::"peer/greet");"#;
+    let one_resource =
+        r#"permit (principal, action == Action::"resources/read", resource == Resource::"peer/a:open");"#;
+    for (policy, method, get, allowed, other) in [
+        (
+            one_prompt,
+            "prompts/list",
+            "prompts/get",
+            json!({"name": "greet"}),
+            json!({"name": "secret"}),
+        ),
+        (
+            one_resource,
+            "resources/list",
+            "resources/read",
+            json!({"uri": "a:open"}),
+            json!({"uri": "a:secret"}),
+        ),
+    ] {
+        for server in [Speaks::Legacy, Speaks::Modern] {
+            let harbour = Harbour::with(server, &["read"], |setup| setup.policy(policy)).await;
+            harbour.peer.list("prompts", &[prompt("greet"), prompt("secret")]);
+            harbour
+                .peer
+                .list("resources", &[resource("a:open"), resource("a:secret")]);
+            let shown = Turn::Result(r#"{"contents":[],"messages":[]}"#.to_owned());
+            for label in ["greet", "secret", "a:open", "a:secret"] {
+                harbour.peer.always(label, shown.clone());
+            }
+            let member = method.trim_end_matches("/list");
+            for answer in both(&harbour, method, json!({})).await {
+                assert_eq!(
+                    answer.result()[member].as_array().unwrap().len(),
+                    1,
+                    "{}",
+                    answer.text()
+                );
+            }
+            for answer in both(&harbour, get, allowed.clone()).await {
+                assert!(answer.last().get("result").is_some(), "{}", answer.text());
+            }
+            for answer in both(&harbour, get, other.clone()).await {
+                assert!(answer.last().get("error").is_some(), "{}", answer.text());
+            }
+            for answer in both(&harbour, "tools/list", json!({})).await {
+                assert_eq!(answer.result()["tools"], json!([]), "{}", answer.text());
+            }
+        }
+    }
+}

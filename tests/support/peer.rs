@@ -82,6 +82,12 @@ impl Beat {
 type Play = Arc<dyn Fn(&Seen) -> Turn + Send + Sync>;
 
 /// A result that says what ran.
+/// Whether a message is one of the modern era.
+pub(crate) fn is_modern(message: &Value) -> bool {
+    let meta = &message["params"]["_meta"];
+    meta.get("io.modelcontextprotocol/protocolVersion").is_some()
+}
+
 pub(crate) fn ran(what: &str) -> String {
     json!({"content": [{"type": "text", "text": format!("{what} ran")}]}).to_string()
 }
@@ -100,6 +106,7 @@ pub(super) struct Shared {
 
 struct Script {
     speaks: Speaks,
+    has_sessions: bool,
     version: &'static str,
     capabilities: Value,
     lists: BTreeMap<&'static str, Vec<String>>,
@@ -121,6 +128,7 @@ impl Peer {
             "resources": {"subscribe": true}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
         let script = Script {
             speaks,
+            has_sessions: false,
             version: "2025-11-25",
             capabilities,
             lists: BTreeMap::from([("tools", definitions)]),
@@ -149,6 +157,11 @@ impl Peer {
     }
 
     /// From now on it speaks this era.
+    /// A modern one speaks the other era too, with whoever begins in it.
+    pub(crate) fn have_sessions(&self) {
+        self.script().has_sessions = true;
+    }
+
     pub(crate) fn speak(&self, speaks: Speaks) {
         self.script().speaks = speaks;
     }
@@ -277,6 +290,7 @@ impl Script {
         }
         match self.speaks {
             Speaks::Legacy => self.react_legacy(seen, &message),
+            Speaks::Modern if self.has_sessions && !is_modern(&message) => self.react_legacy(seen, &message),
             Speaks::Modern => self.react_modern(seen, &message),
         }
     }

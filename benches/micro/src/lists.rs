@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, ensure};
 use policy::{CallFacts, Decision, PolicySnapshot};
-use vocabulary::canonical;
 use vocabulary::json::{Limits, Value};
+use vocabulary::{Face, canonical};
 
 use crate::stopwatch::Figure;
 use crate::town::{self, ARGUMENTS, CALLED, Looking};
@@ -45,7 +45,7 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
         };
         let regular = town::agent("regular");
         ensure!(
-            snapshot.visible(&snapshot.caller(&regular), None).len() == 500,
+            snapshot.visible(&snapshot.caller(&regular), None, Face::LEAST).len() == 500,
             "the agent does not see every tool"
         );
         let call = Call::new()?;
@@ -61,10 +61,17 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
             figures.push(Figure::of(first, || call.decide(&snapshot, &newcomer())));
         }
         if wanted(list) {
-            figures.push(Figure::of(list, || snapshot.visible(&snapshot.caller(&newcomer()), None)).at_most(LIST_US));
+            figures.push(
+                Figure::of(list, || {
+                    snapshot.visible(&snapshot.caller(&newcomer()), None, Face::LEAST)
+                })
+                .at_most(LIST_US),
+            );
         }
         if wanted(again) {
-            figures.push(Figure::of(again, || snapshot.visible(&snapshot.caller(&regular), None)));
+            figures.push(Figure::of(again, || {
+                snapshot.visible(&snapshot.caller(&regular), None, Face::LEAST)
+            }));
         }
     }
     Ok(figures)
@@ -91,7 +98,7 @@ impl Call {
     /// From the principal to the decision, as in the gateway.
     fn decide(&self, snapshot: &PolicySnapshot, who: &std::sync::Arc<vocabulary::Principal>) -> Result<Decision> {
         let caller = snapshot.caller(who);
-        let known = snapshot.resolve(&caller, &self.server, CALLED.1);
+        let known = snapshot.resolve(&caller, &self.server, CALLED.1, Face::LEAST);
         let known = known.ok().context("the tool is hidden")?;
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let facts = CallFacts {

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ledger::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Ledger, MessageFacts, Outcome, Settings, Status, TokenMode,
+    Arrival, CredentialFacts, DecisionFacts, Ending, Ledger, MessageFacts, Outcome, Settings, Status, TokenMode,
     TokenSource, Verdict,
 };
 use vocabulary::canonical::Spelling;
-use vocabulary::{Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust};
+use vocabulary::{Digest, Era, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust};
 
 use crate::stopwatch::{Figure, spent_by_process};
 use crate::town;

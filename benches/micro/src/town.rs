@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts};
+use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown};
 use vocabulary::{ActorType, Authn, Clock, Principal, Risk, ServerId, ServerScope, Trust};
 
 const SERVERS: usize = 10;
@@ -53,7 +53,8 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
         let seen = Discovery {
             server: id,
             instructions: None,
-            definitions,
+            shown: vec![Shown::to_all(definitions)],
+            cut: None,
             doubtful: Default::default(),
         };
         stored.push(policy::merge(None, seen, &own, Clock::system().now()).stored);

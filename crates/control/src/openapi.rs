@@ -156,7 +156,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Server",
-        r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","down"]},"reason":{"type":["string","null"]},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
+        r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","degraded","down"]},"reason":{"type":["string","null"]},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
     ),
     (
         "Servers",

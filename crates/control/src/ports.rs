@@ -228,6 +228,8 @@ pub enum ServerHealth {
     Unknown,
     /// It answered.
     Up,
+    /// It answered, but not all of it could be read; the text says why.
+    Degraded(String),
     /// It did not; the text says why and quotes nothing of its answer.
     Down(String),
 }

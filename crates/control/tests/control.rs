@@ -16,7 +16,9 @@ use axum::body::Body;
 use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use ledger::{Event, LedgerDown, Verdict};
-use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, StoredServer, approve, merge};
+use policy::{
+    Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown, StoredServer, approve, merge,
+};
 use portreeve_control::ports::{
     Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Inventory as InventoryPort, Later, PortError, Ports,
     RecordName, Recorder, Reload, Revocation, ServerHealth, ServerView, TokenKind, TokenView, Tokens,
@@ -51,7 +53,8 @@ impl Desk {
         let discovery = Discovery {
             server: id(),
             instructions: None,
-            definitions: vec![DEFINITION.as_bytes().into()],
+            shown: vec![Shown::to_all(vec![DEFINITION.as_bytes().into()])],
+            cut: None,
             doubtful: Default::default(),
         };
         let state = Arc::new(State {
@@ -272,7 +275,7 @@ impl InventoryPort for Port {
         if now != seen {
             return Ok(Approval::Changed { now });
         }
-        approve(&mut stored, tool.as_str()).unwrap();
+        approve(&mut stored, tool.as_str(), seen).unwrap();
         Ok(Approval::Approved)
     }
 }

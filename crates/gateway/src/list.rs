@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use data_encoding::HEXLOWER;
-use ledger::Era;
 use mcp::{ErrorCode, Request, compose};
 use policy::ToolEntry;
 use upstream::ListKind;
-use vocabulary::{Digest, Principal, ServerId};
+use vocabulary::{Digest, Era, Principal, ServerId};
 
 use crate::context::{Ended, RequestContext};
 use crate::gateway::Gateway;
@@ -34,7 +33,7 @@ pub(crate) async fn answer(stages: &Stages<'_>, request: &Request, kind: ListKin
     match kind {
         ListKind::Tools => {
             let context = stages.context;
-            let shown = Tools::of(&stages.snapshot, &context.who, context.route.server());
+            let shown = Tools::of(&stages.snapshot, context);
             show(stages, request, &shown.catalogue())
         }
         ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tasks => {
@@ -46,7 +45,7 @@ pub(crate) async fn answer(stages: &Stages<'_>, request: &Request, kind: ListKin
 /// A list that is not kept here: asked of the servers, for this client.
 async fn answer_live(stages: &Stages<'_>, request: &Request, kind: ListKind) -> Ended {
     let (context, snapshot) = (stages.context, &stages.snapshot);
-    let offers = Offers::of(snapshot, &context.who, &context.route);
+    let offers = Offers::of(snapshot, &context.who, &context.route, context.client.era());
     let offered = match kind {
         ListKind::Tools => true,
         ListKind::Prompts => offers.prompts,
@@ -97,8 +96,8 @@ fn show(stages: &Stages<'_>, request: &Request, shown: &Catalogue<'_>) -> Ended 
 }
 
 /// The digest of the tools a principal sees now: another one means that their list changed.
-pub(crate) fn tools_seen(snapshot: &Snapshot, who: &Arc<Principal>, server: Option<&ServerId>) -> Digest {
-    Tools::of(snapshot, who, server).catalogue().hash
+pub(crate) fn tools_seen(snapshot: &Snapshot, context: &RequestContext) -> Digest {
+    Tools::of(snapshot, context).catalogue().hash
 }
 
 /// Where the page begins; `None` for a cursor that is not ours, not theirs, or of another list.
@@ -139,10 +138,12 @@ struct Tools<'a> {
 }
 
 impl<'a> Tools<'a> {
-    fn of(snapshot: &'a Snapshot, who: &Arc<Principal>, server: Option<&ServerId>) -> Self {
-        let visible = snapshot.policy.visible(&snapshot.policy.caller(who), server);
+    fn of(snapshot: &'a Snapshot, context: &RequestContext) -> Self {
+        let (who, server) = (&context.who, context.route.server());
+        let caller = snapshot.policy.caller(who);
+        let visible = snapshot.policy.visible(&caller, server, context.client.face());
         let definition_of = |entry: &Arc<ToolEntry>| {
-            let tool = snapshot.tool(&entry.id)?;
+            let tool = snapshot.tool(entry)?;
             if server.is_some() {
                 Some(tool.plain())
             } else {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mcp::{Era, Method};
-use policy::Target;
 use vocabulary::{Principal, ServerId};
 
 use crate::edge::route::Route;
@@ -26,23 +25,23 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    /// What a principal is offered on a route.
-    pub(crate) fn of(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route) -> Self {
+    /// What a principal is offered on a route, with a client of this era.
+    pub(crate) fn of(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route, client: Era) -> Self {
         let servers = snapshot.servers().filter(|server| match route.server() {
             Some(only) => server.id() == only,
             None => true,
         });
         let mut offers = Self::default();
         for server in servers.filter(|server| usable(snapshot, who, server.id())) {
-            offers.add(&server.introduction().capabilities);
+            offers.add(&server.introduction(client).capabilities);
         }
         offers
     }
 
-    /// What one server offers.
-    pub(crate) fn by(server: &upstream::Server) -> Self {
+    /// What one server offers to clients of this era.
+    pub(crate) fn by(server: &upstream::Server, client: Era) -> Self {
         let mut offers = Self::default();
-        offers.add(&server.introduction().capabilities);
+        offers.add(&server.introduction(client).capabilities);
         offers
     }
 
@@ -136,18 +135,10 @@ pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// Whether a principal could do anything at all on a server.
 pub(crate) fn usable(snapshot: &Snapshot, who: &Arc<Principal>, server: &ServerId) -> bool {
     let caller = snapshot.policy.caller(who);
-    let some_prompt = Target::Prompt {
-        server: server.clone(),
-        name: "some-prompt".into(),
-    };
-    let some_resource = Target::Resource {
-        server: server.clone(),
-        uri: "some:resource".into(),
-    };
     // What is known already comes first: the last question is a costly one.
     who.servers.covers(server)
-        && (!snapshot.policy.visible(&caller, Some(server)).is_empty()
-            || snapshot.policy.could(&caller, "prompts/get", &some_prompt)
-            || snapshot.policy.could(&caller, "resources/read", &some_resource)
+        && (snapshot.policy.sees_a_tool(&caller, server)
+            || snapshot.policy.could_get_some_prompt(&caller, server)
+            || snapshot.policy.could_read_something(&caller, server)
             || snapshot.policy.could_use(&caller, server))
 }

@@ -6,11 +6,11 @@ pub(crate) mod stream;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use ledger::{Era, LedgerDown, Receipt, ScreeningAct};
+use ledger::{LedgerDown, Receipt, ScreeningAct};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{ErrorCode, RequestId};
 use screening::result::ScreenedResult;
-use vocabulary::{ReasonCode, ReceiptId};
+use vocabulary::{Era, ReasonCode, ReceiptId};
 
 use crate::message::error_data::ErrorData;
 use crate::message::pieces::Pieces;

@@ -131,7 +131,7 @@ pub(crate) fn subject(context: &RequestContext, server_id: String, tool_name: Op
 
 /// What a tool's call brought: judged by what the tool declared when it was pinned.
 pub(crate) fn of_tool<'a>(snapshot: &'a Snapshot, entry: &'a ToolEntry, message: Message) -> Origin<'a> {
-    let tool = snapshot.tool(&entry.id);
+    let tool = snapshot.tool(entry);
     Origin {
         server: entry.id.server.as_str(),
         name: entry.id.name.as_str(),

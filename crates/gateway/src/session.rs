@@ -15,7 +15,7 @@ use mcp::translate::LogLevel;
 use mcp::{Content, Version};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use vocabulary::{Digest, Principal, ServerId, lock, random_hex};
+use vocabulary::{Digest, Era, Principal, ServerId, lock, random_hex};
 
 use crate::message::Event;
 use crate::session::capabilities::ClientCapabilities;
@@ -84,7 +84,7 @@ impl Sessions {
             owner,
             version,
             digest,
-            processes: capabilities::owner(who, &capabilities),
+            processes: capabilities::owner(who, Era::Legacy, &capabilities),
             capabilities,
             level: Mutex::default(),
             opened: now,

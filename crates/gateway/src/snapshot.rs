@@ -119,7 +119,8 @@ pub struct Snapshot {
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
-    tools: HashMap<ToolId, Arc<CompiledTool>>,
+    /// What is kept beside each definition, in the order of the inventory.
+    tools: HashMap<ToolId, Vec<Arc<CompiledTool>>>,
 }
 
 impl Snapshot {
@@ -129,13 +130,10 @@ impl Snapshot {
     pub fn assemble(plan: SnapshotParts) -> Self {
         let rules_since = plan.rules_since();
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
-        let mut tools = HashMap::new();
-        let mut unusable = Vec::new();
-        for entry in inventory
-            .tools()
-            .iter()
-            .filter(|entry| entry.standing == Standing::Approved)
-        {
+        let mut tools: HashMap<ToolId, Vec<Arc<CompiledTool>>> = HashMap::new();
+        let (mut unusable, mut outputs) = (Vec::new(), Vec::new());
+        let entries = inventory.tools().iter().enumerate();
+        for (place, entry) in entries.filter(|(_, entry)| entry.standing == Standing::Approved) {
             let key = (entry.id.server.clone(), entry.id.name.as_str().to_owned());
             let fields = if plan.open_tools.contains(&key) {
                 Fields::Open
@@ -147,23 +145,27 @@ impl Snapshot {
                 .as_ref()
                 .and_then(|snapshot| snapshot.tools.get(&entry.id));
             let kept = kept
-                .filter(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
+                .and_then(|kept| {
+                    kept.iter()
+                        .find(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
+                })
                 .cloned();
             match kept.map_or_else(|| CompiledTool::compile(entry, fields, plan.limits.arguments), Some) {
                 Some(tool) => {
-                    tools.insert(entry.id.clone(), tool);
+                    outputs.push((place, tool.output_state()));
+                    tools.entry(entry.id.clone()).or_default().push(tool);
                 }
-                None => unusable.push(entry.id.clone()),
+                None => unusable.push(place),
             }
         }
-        for id in &unusable {
-            inventory.quarantine_schema(id);
+        for place in unusable {
+            inventory.quarantine_schema(place);
         }
-        for (id, tool) in &tools {
-            inventory.note_output(id, tool.output_state());
+        for (place, output) in outputs {
+            inventory.note_output(place, output);
         }
-        for id in doubtful(&inventory, &plan.screening) {
-            inventory.doubt(&id);
+        for place in doubtful(&inventory, &plan.screening) {
+            inventory.doubt(place);
         }
         Self {
             identity: plan.identity,
@@ -202,7 +204,7 @@ impl Snapshot {
     /// learns that the server exists.
     pub(crate) fn instructions_for(&self, who: &Arc<Principal>, server: &ServerId) -> Option<Arc<str>> {
         let instructions = self.policy.inventory().server(server)?.instructions.clone()?;
-        let sees_a_tool = !self.policy.visible(&self.policy.caller(who), Some(server)).is_empty();
+        let sees_a_tool = self.policy.sees_a_tool(&self.policy.caller(who), server);
         sees_a_tool.then_some(instructions)
     }
 
@@ -231,8 +233,10 @@ impl Snapshot {
             .map(String::as_str)
     }
 
-    pub(crate) fn tool(&self, id: &ToolId) -> Option<&CompiledTool> {
-        self.tools.get(id).map(Arc::as_ref)
+    /// What is kept beside a definition.
+    pub(crate) fn tool(&self, entry: &ToolEntry) -> Option<&CompiledTool> {
+        let mut definitions = self.tools.get(&entry.id)?.iter();
+        definitions.find(|tool| tool.is_of(entry)).map(Arc::as_ref)
     }
 
     /// Servers whose first discovery since the start has not ended, and which a request waits for,
@@ -266,16 +270,16 @@ pub(crate) enum Wanted<'a> {
 }
 
 /// Tools that wait for approval because of what their definitions hold.
-fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<ToolId> {
+fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<usize> {
     let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
-    let waits = |entry: &&Arc<ToolEntry>| match &entry.standing {
+    let waits = |(_, entry): &(usize, &Arc<ToolEntry>)| match &entry.standing {
         Standing::Quarantined(QuarantineCause::FirstSight | QuarantineCause::NewTool) => true,
         Standing::Approved
         | Standing::Quarantined(
             QuarantineCause::Doubtful | QuarantineCause::Changed { .. } | QuarantineCause::BadDefinition(_),
         ) => false,
     };
-    let waiting = inventory.tools().iter().filter(waits);
-    let doubtful = waiting.filter(|entry| screening::definition::is_doubtful(&entry.definition, detector));
-    doubtful.map(|entry| entry.id.clone()).collect()
+    let waiting = inventory.tools().iter().enumerate().filter(waits);
+    let doubtful = waiting.filter(|(_, entry)| screening::definition::is_doubtful(&entry.definition, detector));
+    doubtful.map(|(place, _)| place).collect()
 }

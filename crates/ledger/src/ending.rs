@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Confinement, Digest, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, words};
+use vocabulary::{Confinement, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, words};
 
 use crate::screening::ScreeningAct;
 
@@ -22,16 +22,6 @@ pub struct Arrival {
     pub size_bytes_in: u64,
     /// When it arrived.
     pub began: Instant,
-}
-
-words! {
-    /// Which family of protocol versions the client speaks.
-    pub enum Era {
-        /// With sessions: 2025-03-26 to 2025-11-25.
-        Legacy = "legacy",
-        /// Stateless: 2026-07-28 and later.
-        Modern = "modern",
-    }
 }
 
 /// What was read of an MCP message.

@@ -22,8 +22,8 @@ mod sample;
 pub use append::Ledger;
 pub use chain::BreakKind;
 pub use ending::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, Status, TokenMode,
-    TokenSource, Verdict,
+    Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, TokenMode, TokenSource,
+    Verdict,
 };
 pub use event::{EgressAttempt, EgressCall, EgressResult, Event, Fact, Note};
 pub use harness::{

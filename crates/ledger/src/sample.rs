@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
 use vocabulary::{
-    ActorType, Authn, Digest, Principal, ReasonCode, ReceiptId, Risk, ServerScope, TraceId, Trust, random_hex,
+    ActorType, Authn, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, ServerScope, TraceId, Trust, random_hex,
 };
 
 use crate::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Era, Intent, MessageFacts, Outcome, ScreeningAct, Status,
-    TokenMode, TokenSource, Verdict,
+    Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, ScreeningAct, Status, TokenMode,
+    TokenSource, Verdict,
 };
 
 pub(crate) fn arrival() -> Arrival {

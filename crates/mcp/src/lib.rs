@@ -26,4 +26,5 @@ pub use error_code::ErrorCode;
 pub use id::RequestId;
 pub use method::{ClientNotice, Handling, Method};
 pub use server_method::{ServerMethod, ServerNotice};
-pub use version::{Era, Version};
+pub use version::Version;
+pub use vocabulary::Era;

@@ -12,7 +12,7 @@ use crate::members::{Members, is_object};
 use crate::server::Nonsense;
 use crate::span::DEEPEST;
 use crate::splice::Splice;
-use crate::version::Era;
+use vocabulary::Era;
 
 /// `_meta` key by which messages of the legacy era say which task they belong to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";

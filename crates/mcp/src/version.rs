@@ -1,13 +1,6 @@
 //! Protocol versions, the two eras they fall into, and which one a request gets.
 
-/// A family of protocol versions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Era {
-    /// With `initialize` and sessions.
-    Legacy,
-    /// Stateless: every request says all that is needed to answer it.
-    Modern,
-}
+use vocabulary::Era;
 
 vocabulary::words! {
     /// A protocol version we speak.

@@ -14,7 +14,7 @@ pub(crate) mod reach;
 use crate::caller::Caller;
 use crate::context::CallFacts;
 use crate::decide::{Decision, Grounds, Open, RuleOutcome, Scene, Verdict};
-use crate::entities::{Likeness, offered_entity, offered_uid, server_uid};
+use crate::entities::{Likeness, kind_type, offered_entity, offered_uid, server_uid};
 use crate::inventory::entry::{Standing, ToolEntry};
 use crate::inventory::snapshot::{NotKnown, PolicySnapshot, Provenance, builtin};
 use crate::permit::Permit;
@@ -132,6 +132,41 @@ impl PolicySnapshot {
             .is_ok_and(|(_, _, outlook)| outlook.view(self.rules()) == View::Visible)
     }
 
+    /// Whether the caller could get some prompt of a server: any, or one that a rule names.
+    #[must_use]
+    pub fn could_get_some_prompt(&self, caller: &Caller, server: &ServerId) -> bool {
+        let prompt = |name: &str| Target::Prompt {
+            server: server.clone(),
+            name: name.into(),
+        };
+        let mut names = self.names_in_rules(TargetKind::Prompt, server);
+        names.any(|name| self.could(caller, "prompts/get", &prompt(name)))
+            || self.could(caller, "prompts/get", &prompt("some-prompt"))
+    }
+
+    /// Whether the caller could read some resource of a server: any, or one that a rule names.
+    #[must_use]
+    pub fn could_read_something(&self, caller: &Caller, server: &ServerId) -> bool {
+        let resource = |uri: &str| Target::Resource {
+            server: server.clone(),
+            uri: uri.into(),
+        };
+        let mut uris = self.names_in_rules(TargetKind::Resource, server);
+        uris.any(|uri| self.could(caller, "resources/read", &resource(uri)))
+            || self.could(caller, "resources/read", &resource("some:resource"))
+    }
+
+    /// What rules call things of one kind on a server.
+    fn names_in_rules<'s>(&'s self, kind: TargetKind, server: &'s ServerId) -> impl Iterator<Item = &'s str> {
+        let rules = (0..).map_while(|index| self.rules().rule(index));
+        let named = rules.flat_map(|rule| &rule.named);
+        let of_kind = named.filter(move |uid| uid.type_name() == kind_type(kind));
+        of_kind.filter_map(move |uid| {
+            let id: &str = uid.id().as_ref();
+            id.strip_prefix(server.as_str())?.strip_prefix('/')
+        })
+    }
+
     /// Finds a target of a method for a caller.
     ///
     /// # Errors
@@ -218,7 +253,10 @@ impl PolicySnapshot {
         match target {
             Target::Tool(entry) => {
                 let known = self.inventory().tool(&entry.id.server, entry.id.name.as_str());
-                known.cloned().map(Target::Tool).ok_or_else(unknown)
+                let same = known
+                    .iter()
+                    .find(|known| known.definition_hash == entry.definition_hash);
+                same.or(known.first()).cloned().map(Target::Tool).ok_or_else(unknown)
             }
             Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_) => Ok(target.clone()),
         }

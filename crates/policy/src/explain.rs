@@ -50,8 +50,8 @@ impl PolicySnapshot {
     #[must_use]
     pub fn explain(&self, who: &Arc<Principal>, server: &ServerId, tool: &str, call: &CallFacts<'_>) -> Explanation {
         let caller = self.caller(who);
-        let visibility = self.resolve(&caller, server, tool).map(drop);
         let place = self.inventory().place(server, tool);
+        let visibility = self.resolve_at(&caller, server, place).map(drop);
         let Some((place, uids)) = place.and_then(|place| Some((place, self.cast().uids(place)?))) else {
             return self.account(visibility, &[], None);
         };

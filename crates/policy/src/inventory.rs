@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use vocabulary::{Digest, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
+use vocabulary::{Audience, Digest, Face, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
 
 pub(crate) mod entry;
+pub(crate) mod offered;
 pub(crate) mod pin;
 pub(crate) mod snapshot;
 
@@ -75,7 +76,8 @@ pub trait InventoryStore: Send + Sync {
     fn save(&self, server: &StoredServer) -> Result<(), StoreError>;
 }
 
-/// Configured servers and the tools they offer, tools in order of id.
+/// Configured servers and the tools they offer, tools in order of id. A tool that has several definitions is there once for
+/// each, those for the fewest clients first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inventory {
     servers: BTreeMap<ServerId, ServerEntry>,
@@ -94,15 +96,17 @@ impl Inventory {
             servers.insert(facts.id.clone(), server_entry(facts, stored));
             let offered = stored.iter().flat_map(|stored| &stored.tools);
             let offered = offered.filter(|tool| tool.presence == Presence::Offered);
-            tools.extend(offered.map(|tool| Arc::new(tool_entry(facts, tool))));
+            tools.extend(offered.map(|tool| tool_entry(facts, tool)));
         }
-        tools.sort_by(|one, other| one.id.cmp(&other.id));
+        tools.sort_by(|one: &ToolEntry, other| (&one.id, narrowness(one)).cmp(&(&other.id, narrowness(other))));
+        for definitions in tools.chunk_by_mut(|one, other| one.id == other.id) {
+            judge_alike(definitions);
+        }
+        let tools: Vec<Arc<ToolEntry>> = tools.into_iter().map(Arc::new).collect();
         let mut places: HashMap<ServerId, HashMap<Arc<str>, usize>> = HashMap::new();
         for (place, tool) in tools.iter().enumerate() {
-            places
-                .entry(tool.id.server.clone())
-                .or_default()
-                .insert(tool.id.name.as_str().into(), place);
+            let names = places.entry(tool.id.server.clone()).or_default();
+            names.entry(tool.id.name.as_str().into()).or_insert(place);
         }
         Self { servers, tools, places }
     }
@@ -124,6 +128,7 @@ impl Inventory {
             tier: server.tier,
             hints: Hints::default(),
             standing: Standing::Approved,
+            audience: Audience::EVERYBODY,
         };
         let tools = names.iter().map(tool).map(Arc::new).collect();
         let servers = BTreeMap::from([(server.id.clone(), server.clone())]);
@@ -135,28 +140,27 @@ impl Inventory {
     }
 
     /// Quarantines a tool whose input schema cannot be used: arguments never leave unchecked.
-    pub fn quarantine_schema(&mut self, id: &ToolId) {
+    pub fn quarantine_schema(&mut self, place: usize) {
         let fault = entry::DefinitionFault::UncheckableSchema;
-        self.change(id, |entry| {
+        self.change(place, |entry| {
             entry.standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
         });
     }
 
     /// Says why a tool that waits for approval does, where its definition is doubtful.
-    pub fn doubt(&mut self, id: &ToolId) {
-        self.change(id, |entry| {
+    pub fn doubt(&mut self, place: usize) {
+        self.change(place, |entry| {
             entry.standing = Standing::Quarantined(QuarantineCause::Doubtful)
         });
     }
 
     /// Says what became of a tool's output schema.
-    pub fn note_output(&mut self, id: &ToolId, state: OutputState) {
-        self.change(id, |entry| entry.output = state);
+    pub fn note_output(&mut self, place: usize, state: OutputState) {
+        self.change(place, |entry| entry.output = state);
     }
 
-    fn change(&mut self, id: &ToolId, change: impl FnOnce(&mut ToolEntry)) {
-        let place = self.place(&id.server, id.name.as_str());
-        if let Some(entry) = place.and_then(|place| self.tools.get_mut(place)) {
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut ToolEntry)) {
+        if let Some(entry) = self.tools.get_mut(place) {
             change(Arc::make_mut(entry));
         }
     }
@@ -178,14 +182,50 @@ impl Inventory {
         &self.tools
     }
 
-    /// One tool, quarantined or not. For operators: callers go through [`crate::PolicySnapshot::resolve`].
+    /// One tool, quarantined or not, with each of its definitions; empty if there is none. For operators: callers go
+    /// through [`crate::PolicySnapshot::resolve`].
     #[must_use]
-    pub fn tool(&self, server: &ServerId, name: &str) -> Option<&Arc<ToolEntry>> {
-        self.tools.get(self.place(server, name)?)
+    pub fn tool(&self, server: &ServerId, name: &str) -> &[Arc<ToolEntry>] {
+        let definitions = self.place(server, name).and_then(|place| self.tools.get(place..));
+        let definitions = definitions.and_then(|rest| rest.chunk_by(|one, other| one.id == other.id).next());
+        definitions.unwrap_or_default()
     }
 
+    /// Where the definitions of a tool begin.
     pub(crate) fn place(&self, server: &ServerId, name: &str) -> Option<usize> {
         self.places.get(server)?.get(name).copied()
+    }
+
+    /// Where the definition is that a client gets.
+    pub(crate) fn place_for(&self, server: &ServerId, name: &str, client: Face) -> Option<usize> {
+        let first = self.place(server, name)?;
+        let mut definitions = self.tool(server, name).iter();
+        Some(first + definitions.position(|entry| entry.audience.includes(client))?)
+    }
+}
+
+/// Definitions for fewer clients come first: whoever belongs to two audiences gets the narrower one's.
+fn narrowness(tool: &ToolEntry) -> (std::cmp::Reverse<(u32, bool)>, Audience) {
+    let audience = tool.audience;
+    (
+        std::cmp::Reverse((audience.needs.len(), audience.era.is_some())),
+        audience,
+    )
+}
+
+/// Policies speak of the tool: it is as dangerous as the worst of its definitions, and only what all of them say of it
+/// counts as said.
+fn judge_alike(definitions: &mut [ToolEntry]) {
+    let Some((first, others)) = definitions.split_first() else {
+        return;
+    };
+    let (mut risk, mut hints) = (first.risk, first.hints);
+    for other in others {
+        risk = risk.max(other.risk);
+        hints = hints.agreed(other.hints);
+    }
+    for definition in definitions {
+        (definition.risk, definition.hints) = (risk, hints);
     }
 }
 
@@ -241,6 +281,7 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
         tier: facts.tier,
         hints,
         standing,
+        audience: tool.audience,
     }
 }
 
@@ -282,7 +323,7 @@ mod tests {
         let raw = r#" {"name":"t", "outputSchema" : {"type": "object" ,"x":1.0} ,"inputSchema":{ "type":"object" } } "#;
         let facts = facts("files", Trust::Internal);
         let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[discovered(&facts, &[raw])]);
-        let entry = inventory.tool(&server("files"), "t").expect("offered");
+        let entry = &inventory.tool(&server("files"), "t")[0];
         assert_eq!(&*entry.definition, raw.as_bytes());
         assert_eq!(&*entry.input_schema, br#"{ "type":"object" }"#);
         assert_eq!(
@@ -309,6 +350,7 @@ mod tests {
             let inventory = Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(stored));
             inventory
                 .tool(&server("files"), "t")
+                .first()
                 .map(|entry| entry.standing.clone())
         };
         let approved = stored.tools[0].approved.expect("approved");

@@ -5,12 +5,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use vocabulary::json::{Limits, Value};
-use vocabulary::{ActorType, Authn, Digest, Principal, Risk, ServerId, ServerScope, Timestamp, Trust, canonical};
+use vocabulary::{ActorType, Authn, Digest, Face, Principal, Risk, ServerId, ServerScope, Timestamp, Trust, canonical};
 
 use crate::{
-    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, StoredServer,
-    Verdict, merge,
+    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown,
+    StoredServer, Verdict, merge,
 };
+
+pub(crate) const ANYBODY: Face = Face::LEAST;
 
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_micros(1_794_744_000_000_000)
@@ -43,7 +45,8 @@ pub(crate) fn discovery(id: &str, definitions: &[&str]) -> Discovery {
     Discovery {
         server: server(id),
         instructions: None,
-        definitions,
+        shown: vec![Shown::to_all(definitions)],
+        cut: None,
         doubtful: Default::default(),
     }
 }
@@ -136,7 +139,7 @@ pub(crate) fn ask(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: 
     let (server_name, tool) = tool.split_once('/').expect("server/tool");
     let caller = snapshot.caller(&Arc::new(who.clone()));
     let arguments = tree(json);
-    match snapshot.resolve(&caller, &server(server_name), tool) {
+    match snapshot.resolve(&caller, &server(server_name), tool, ANYBODY) {
         Err(unknown) => (
             Verdict::Deny,
             Grounds {
@@ -155,7 +158,7 @@ pub(crate) fn ask(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: 
 pub(crate) fn list(snapshot: &PolicySnapshot, who: &Principal) -> Vec<String> {
     let caller = snapshot.caller(&Arc::new(who.clone()));
     snapshot
-        .visible(&caller, None)
+        .visible(&caller, None, ANYBODY)
         .iter()
         .map(|tool| tool.id.to_string())
         .collect()

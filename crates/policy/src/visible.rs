@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
 use cedar_policy::{Context, Entities, Entity, EntityUid};
-use vocabulary::{Risk, ServerId, ToolName};
+use vocabulary::{Face, Risk, ServerId, ToolName};
 
 use crate::caller::Caller;
 use crate::decide::{AUTHORIZER, Findings, Grounds, RuleOutcome, Scene, guarded};
@@ -56,23 +56,42 @@ impl Standpoint {
 }
 
 impl PolicySnapshot {
-    /// The tools this caller may know of, in order of id: all of them, or those of one server.
+    /// The tools this caller may know of and its client can use, in order of id: all of them, or those of one server.
     #[must_use]
-    pub fn visible(&self, caller: &Caller, server: Option<&ServerId>) -> Vec<Arc<ToolEntry>> {
+    pub fn visible(&self, caller: &Caller, server: Option<&ServerId>, client: Face) -> Vec<Arc<ToolEntry>> {
         let caller = self.adopt(caller);
-        let wanted = |tool: &ToolEntry| {
-            server.is_none_or(|server| tool.id.server == *server)
-                && caller.principal().servers.covers(&tool.id.server)
-                && tool.standing == Standing::Approved
-        };
-        let tools = self
-            .inventory()
-            .tools()
-            .iter()
-            .enumerate()
-            .filter(|(_, tool)| wanted(tool));
-        let seen = tools.filter(|(place, _)| self.standpoint(&caller, *place).view == View::Visible);
-        seen.map(|(_, tool)| tool.clone()).collect()
+        let tools = self.inventory().tools();
+        let mut place = 0;
+        let mut seen = Vec::new();
+        for definitions in tools.chunk_by(|one, other| one.id == other.id) {
+            let first = place;
+            place += definitions.len();
+            let includes = |tool: &Arc<ToolEntry>| tool.audience.includes(client);
+            let Some(chosen) = definitions.iter().position(includes) else {
+                continue;
+            };
+            if let Some(tool) = tools.get(first + chosen)
+                && self.is_seen(&caller, server, tool, first + chosen)
+            {
+                seen.push(tool.clone());
+            }
+        }
+        seen
+    }
+
+    /// Whether this caller may know of any tool of a server, whatever its client can.
+    #[must_use]
+    pub fn sees_a_tool(&self, caller: &Caller, server: &ServerId) -> bool {
+        let caller = self.adopt(caller);
+        let mut tools = self.inventory().tools().iter().enumerate();
+        tools.any(|(place, tool)| self.is_seen(&caller, Some(server), tool, place))
+    }
+
+    fn is_seen(&self, caller: &Caller, server: Option<&ServerId>, tool: &ToolEntry, place: usize) -> bool {
+        server.is_none_or(|server| tool.id.server == *server)
+            && caller.principal().servers.covers(&tool.id.server)
+            && tool.standing == Standing::Approved
+            && self.standpoint(caller, place).view == View::Visible
     }
 
     /// Whether the caller could use some tool of a server, of which none may be known yet: the rules
@@ -97,9 +116,7 @@ impl PolicySnapshot {
                 self.shared_rules(),
                 self.epoch(),
             );
-            !world
-                .visible(&world.caller(caller.principal()), Some(server))
-                .is_empty()
+            world.sees_a_tool(&world.caller(caller.principal()), server)
         })
     }
 

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use portreeve_policy::{
     CallFacts, CallLimits, Caller, Decision, Discovery, Inventory, InventoryStore, LimitRules, PolicyFile,
-    PolicySnapshot, Rules, ServerFacts, StoreError, StoredServer, approve, merge,
+    PolicySnapshot, Rules, ServerFacts, Shown, StoreError, StoredServer, approve, merge,
 };
 use vocabulary::json::Value;
-use vocabulary::{ActorType, Authn, Digest, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical};
+use vocabulary::{
+    ActorType, Authn, Digest, Face, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical,
+};
 
 /// A store that keeps everything in memory: the port is small enough to be one.
 #[derive(Default)]
@@ -40,12 +42,15 @@ fn facts() -> ServerFacts {
     }
 }
 
+const ANYBODY: Face = Face::LEAST;
+
 fn discovery() -> Discovery {
     let definition = br#"{"name":"probe","inputSchema":{"type":"object"}}"#;
     Discovery {
         server: facts().id,
         instructions: None,
-        definitions: vec![definition.as_slice().into()],
+        shown: vec![Shown::to_all(vec![definition.as_slice().into()])],
+        cut: None,
         doubtful: Default::default(),
     }
 }
@@ -81,7 +86,7 @@ fn snapshot(shelf: &Shelf, text: &str, epoch: u64) -> PolicySnapshot {
 
 fn code(snapshot: &PolicySnapshot, caller: &Caller) -> Result<(), ReasonCode> {
     snapshot
-        .resolve(caller, &facts().id, "probe")
+        .resolve(caller, &facts().id, "probe", ANYBODY)
         .map(drop)
         .map_err(|unknown| unknown.code)
 }
@@ -91,6 +96,7 @@ fn code(snapshot: &PolicySnapshot, caller: &Caller) -> Result<(), ReasonCode> {
 fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
     let shelf = Shelf::default();
     let mut stored = merge(None, discovery(), &facts(), Timestamp::from_micros(0)).stored;
+    let seen = stored.tools[0].seen;
     shelf.save(&stored).expect("a shelf");
     let who = someone();
     let dev =
@@ -98,17 +104,17 @@ fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
 
     let first = snapshot(&shelf, dev, 1);
     assert_eq!(code(&first, &first.caller(&who)), Err(ReasonCode::DenyToolQuarantined));
-    assert!(first.visible(&first.caller(&who), None).is_empty());
+    assert!(first.visible(&first.caller(&who), None, ANYBODY).is_empty());
 
-    approve(&mut stored, "probe").expect("offered");
+    approve(&mut stored, "probe", seen).expect("offered");
     shelf.save(&stored).expect("a shelf");
     let second = snapshot(&shelf, "", 2);
     assert_eq!(code(&second, &second.caller(&who)), Err(ReasonCode::DenyNoMatchingRule));
 
     let third = snapshot(&shelf, dev, 3);
     let caller = third.caller(&who);
-    assert_eq!(third.visible(&caller, None).len(), 1);
-    let known = third.resolve(&caller, &facts().id, "probe").expect("known");
+    assert_eq!(third.visible(&caller, None, ANYBODY).len(), 1);
+    let known = third.resolve(&caller, &facts().id, "probe", ANYBODY).expect("known");
     let arguments = Value::Object(Vec::new());
     let args_hash: Digest = canonical::digest(&arguments).0;
     let call = CallFacts {

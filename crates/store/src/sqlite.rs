@@ -145,6 +145,20 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT;
 ",
     "ALTER TABLE tokens ADD COLUMN run TEXT;",
+    "ALTER TABLE tools RENAME TO tools_before;
+    CREATE TABLE tools (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        seen BLOB NOT NULL,
+        approved BLOB,
+        presence TEXT NOT NULL CHECK (presence IN ('offered', 'vanished')),
+        era TEXT CHECK (era IN ('legacy', 'modern')),
+        needs INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX tools_of_server ON tools (server, name);
+    INSERT INTO tools SELECT server, name, definition, seen, approved, presence, NULL, 0 FROM tools_before;
+    DROP TABLE tools_before;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

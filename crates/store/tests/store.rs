@@ -20,8 +20,8 @@ use portreeve_store::{
     TokenKind, TokenRow,
 };
 use vocabulary::{
-    ActorType, Authn, Clock, Digest, Principal, ReasonCode, ReceiptId, Risk, ServerId, ServerScope, Timestamp,
-    ToolName, TraceId, random_hex,
+    ActorType, Audience, Authn, Capability, Clock, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, ServerId,
+    ServerScope, Timestamp, ToolName, TraceId, random_hex,
 };
 
 struct Folder(PathBuf);
@@ -115,6 +115,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         seen: Digest::of(b"seen"),
         approved: Some(Digest::of(b"approved")),
         presence,
+        audience: Audience::EVERYBODY,
     };
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),
@@ -125,6 +126,13 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         },
         tools: vec![
             tool("a", Presence::Offered),
+            StoredTool {
+                audience: Audience {
+                    era: Some(Era::Modern),
+                    needs: [Capability::Roots, Capability::Sampling].into_iter().collect(),
+                },
+                ..tool("a", Presence::Offered)
+            },
             StoredTool {
                 approved: None,
                 ..tool("b", Presence::Vanished)

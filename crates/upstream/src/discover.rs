@@ -1,21 +1,27 @@
-//! Reads a server's inventory: its introduction, then `tools/list` to the last page.
+//! Reads a server's inventory: its introduction, then `tools/list` to the last page, as clients of each era get it that
+//! can be asked nothing, everything and, where that makes a difference, everything but one thing.
+//! ADR 0055: the era follows the client, and definitions have faces.
 
 use std::sync::Arc;
 
 use mcp::Era;
-use policy::Discovery;
+use policy::{Discovery, Shown};
+use vocabulary::{CapabilitySet, Face};
 
 use crate::failure::Failure;
-use crate::list::{ListKind, list};
+use crate::list::{Cut, ListKind, list};
 use crate::server::Server;
-use crate::session::era;
+use crate::session::era::{self, Eras};
 use crate::session::guest::Guest;
 use crate::session::open;
+
+/// How often a list is read again that changes while it is read.
+const MOST_TRIES: usize = 3;
 
 /// Asks `server` for everything it offers.
 ///
 /// # Errors
-/// When it cannot be reached, speaks nonsense, or its list does not end.
+/// When it cannot be reached, or speaks nonsense.
 pub async fn discover(server: &Arc<Server>) -> Result<Discovery, Failure> {
     let discovered = ask(server).await;
     if matches!(
@@ -29,19 +35,80 @@ pub async fn discover(server: &Arc<Server>) -> Result<Discovery, Failure> {
 }
 
 async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
-    let guest = Guest::gateway();
-    match server.era().await? {
+    let mut eras = server.eras().await?;
+    if eras == Eras::Modern && server.may_have_sessions() && era::begins_sessions(server).await {
+        eras = Eras::Both;
+        server.remember_eras(eras);
+    }
+    let mut discovery = Discovery {
+        server: server.id.clone(),
+        instructions: None,
+        shown: Vec::new(),
+        cut: None,
+        doubtful: Default::default(),
+    };
+    for era in eras.each() {
+        introduce(server, *era).await?;
+        let instructions = &server.introduction(*era).instructions;
+        discovery.instructions = discovery.instructions.or_else(|| instructions.clone());
+        Box::pin(show_all(server, *era, &mut discovery)).await?;
+    }
+    Ok(discovery)
+}
+
+async fn introduce(server: &Arc<Server>, era: Era) -> Result<(), Failure> {
+    match era {
         Era::Modern => tokio::time::timeout(server.caps.timeout, era::introduce(server))
             .await
-            .map_err(|_| Failure::TimedOut)??,
-        Era::Legacy => drop(open::session(server, &guest).await?),
+            .map_err(|_| Failure::TimedOut)?,
+        Era::Legacy => open::session(server, &Guest::in_place_of(Face::LEAST)).await.map(drop),
     }
-    let listed = list(server, &guest, ListKind::Tools).await?;
+}
+
+/// What clients of one era are shown. Where all are shown the same, that is all there is to know; where not, what is
+/// missing without one capability needs it.
+async fn show_all(server: &Arc<Server>, era: Era, discovery: &mut Discovery) -> Result<(), Failure> {
+    let all = CapabilitySet::all_of(era);
+    let face = |can| Face { era, can };
+    let mut least = show(server, face(CapabilitySet::NONE), discovery).await?;
+    for _ in 0..MOST_TRIES {
+        // A shared session is told of no client's capabilities, and a list that does not end is not read again.
+        if server.is_shared() || discovery.cut.is_some() {
+            break;
+        }
+        let most = show(server, face(all), discovery).await.ok();
+        let Some(most) = most.filter(|most| most.definitions != least.definitions) else {
+            break;
+        };
+        // A list that changes meanwhile does not differ by whom it is shown to.
+        let again = show(server, face(CapabilitySet::NONE), discovery).await?;
+        if again.definitions != least.definitions {
+            least = again;
+            continue;
+        }
+        discovery.shown.push(most);
+        for capability in all.iter() {
+            if let Ok(fewer) = show(server, face(all.without(capability)), discovery).await {
+                discovery.shown.push(fewer);
+            }
+        }
+        break;
+    }
+    discovery.shown.push(least);
+    Ok(())
+}
+
+async fn show(server: &Arc<Server>, to: Face, discovery: &mut Discovery) -> Result<Shown, Failure> {
+    let guest = Guest::in_place_of(to);
+    let listed = list(server, &guest, ListKind::Tools).await;
+    if !to.can.is_empty() {
+        server.end(&guest.key);
+    }
+    let listed = listed?;
+    discovery.cut = discovery.cut.or(listed.cut.map(Cut::as_str));
     let definitions = listed.entries.into_iter().map(|entry| Arc::from(entry.0.as_ref()));
-    Ok(Discovery {
-        server: server.id.clone(),
+    Ok(Shown {
+        to,
         definitions: definitions.collect(),
-        instructions: server.introduction().instructions.clone(),
-        doubtful: Default::default(),
     })
 }

@@ -47,8 +47,8 @@ pub enum Failure {
     /// The server chose a protocol version that we do not speak.
     #[error("the server chose a protocol version that this gateway does not speak")]
     Version,
-    /// A list goes on for ever, or past the caps.
-    #[error("the server's list has too many pages, entries or bytes, or repeats a cursor")]
+    /// A list leads back to a page before.
+    #[error("the server's list leads back to itself")]
     EndlessList,
     /// A task that the call became cannot be seen through.
     #[error("the server's task cannot be seen through: {0}")]

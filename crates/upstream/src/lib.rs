@@ -40,7 +40,7 @@ pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
 pub use failure::{Failure, TlsFault};
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
-pub use list::{ListKind, Listed, RawEntry, list};
+pub use list::{Cut, ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
 pub use process::monitor::{AccessAttempt, ProcessMonitor};
 pub use process::open_calls::OpenCall;

@@ -80,12 +80,28 @@ pub struct Listed {
     pub entries: Vec<RawEntry>,
     /// The shortest time a client may keep it, over all pages.
     pub ttl_ms: u64,
+    /// Why there is more than was read, where there is; what was not read does not exist.
+    pub cut: Option<Cut>,
+}
+
+vocabulary::words! {
+    /// Why a list was not read to its end.
+    pub enum Cut {
+        /// See [`MOST_ENTRIES`].
+        Entries = "its list has more than 10,000 entries",
+        /// See [`MOST_BYTES`].
+        Bytes = "its list is larger than 16 MiB",
+        /// See [`MOST_PAGES`].
+        Pages = "its list has more than 100 pages",
+        /// A page leads to one before.
+        Loop = "its list leads back to itself",
+    }
 }
 
 /// Asks `server` for a whole list, for `guest`.
 ///
 /// # Errors
-/// When it cannot be reached, speaks nonsense, or its list does not end.
+/// When it cannot be reached, or speaks nonsense.
 pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
     // All pages together get the time of one answer.
     tokio::time::timeout(server.caps.timeout, walk(server, guest, kind))
@@ -95,7 +111,7 @@ pub async fn list(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result
 
 async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Listed, Failure> {
     let guest = server.admitted(guest);
-    let era = server.era().await?;
+    let era = server.era_for(guest.era).await?;
     let opened = open::for_request(server, &guest, era).await?;
     let walk = |session| Walk {
         server,
@@ -112,6 +128,12 @@ async fn walk(server: &Arc<Server>, guest: &Guest, kind: ListKind) -> Result<Lis
     }
 }
 
+impl Listed {
+    fn cut(self, why: Cut) -> Self {
+        Self { cut: Some(why), ..self }
+    }
+}
+
 struct Walk<'a> {
     server: &'a Arc<Server>,
     guest: &'a Guest,
@@ -124,25 +146,33 @@ impl Walk<'_> {
         let mut listed = Listed {
             entries: Vec::new(),
             ttl_ms: u64::MAX,
+            cut: None,
         };
         let mut bytes = 0;
         let mut cursor = None;
         let mut seen = HashSet::new();
         for _ in 0..MOST_PAGES {
             let page = self.page(kind, cursor.as_deref()).await?;
-            bytes += page.entries.iter().map(Bytes::len).sum::<usize>();
             listed.ttl_ms = listed.ttl_ms.min(page.ttl_ms.unwrap_or(0));
-            listed.entries.extend(page.entries.into_iter().map(RawEntry));
-            if listed.entries.len() > MOST_ENTRIES || bytes > MOST_BYTES {
-                return Err(Failure::EndlessList);
+            for entry in page.entries {
+                bytes += entry.len();
+                if listed.entries.len() >= MOST_ENTRIES {
+                    return Ok(listed.cut(Cut::Entries));
+                }
+                if bytes > MOST_BYTES {
+                    return Ok(listed.cut(Cut::Bytes));
+                }
+                listed.entries.push(RawEntry(entry));
             }
             match page.next_cursor {
                 None => return Ok(listed),
-                Some(next) if !seen.insert(next.clone()) => return Err(Failure::EndlessList),
+                Some(next) if !seen.insert(next.clone()) => {
+                    return Ok(listed.cut(Cut::Loop));
+                }
                 next => cursor = next,
             }
         }
-        Err(Failure::EndlessList)
+        Ok(listed.cut(Cut::Pages))
     }
 
     async fn page(&self, kind: ListKind, cursor: Option<&str>) -> Result<ListPage, Failure> {

@@ -70,7 +70,7 @@ pub async fn listen(
     ready: impl FnOnce() + Send,
 ) -> Result<(), Failure> {
     let guest = server.admitted(guest);
-    match server.era().await? {
+    match server.era_for(guest.era).await? {
         Era::Modern => subscribe(server, &guest, topics, observer, ready).await,
         Era::Legacy => {
             let opened = open::session(server, &guest).await?;

@@ -6,13 +6,14 @@ use http::Uri;
 use mcp::Era;
 use mcp::server::Introduction;
 use rustls_pki_types::CertificateDer;
-use vocabulary::{ServerId, lock};
+use vocabulary::{Face, ServerId, lock};
 
 use crate::caps::Caps;
 use crate::credentials::CredentialSource;
 use crate::failure::TlsFault;
 use crate::http::Link;
 use crate::process::ProcessSlot;
+use crate::session::era::Eras;
 use crate::session::guest::{Guest, Relayed, SessionKey};
 use crate::session::slots::Sessions;
 
@@ -89,10 +90,26 @@ pub struct Server {
     isolation: Isolation,
     pub(crate) sessions: Sessions,
     setting: EraSetting,
-    found: Mutex<Option<Era>>,
+    found: Mutex<Option<Eras>>,
     /// Held by whoever finds the era out.
     pub(crate) finding_era: tokio::sync::Mutex<()>,
-    introduction: Mutex<Arc<Introduction>>,
+    introductions: Mutex<Introductions>,
+}
+
+/// What a server said of itself, in each era.
+#[derive(Default)]
+struct Introductions {
+    legacy: Arc<Introduction>,
+    modern: Arc<Introduction>,
+}
+
+impl Introductions {
+    fn of(&mut self, era: Era) -> &mut Arc<Introduction> {
+        match era {
+            Era::Legacy => &mut self.legacy,
+            Era::Modern => &mut self.modern,
+        }
+    }
 }
 
 impl Server {
@@ -121,7 +138,7 @@ impl Server {
             transport,
             found: Mutex::new(None),
             finding_era: tokio::sync::Mutex::new(()),
-            introduction: Mutex::default(),
+            introductions: Mutex::default(),
         })
     }
 
@@ -137,23 +154,29 @@ impl Server {
         &self.credential
     }
 
-    /// What it said of itself last.
+    /// What it said of itself last to clients of this era.
     #[must_use]
-    pub fn introduction(&self) -> Arc<Introduction> {
-        lock(&self.introduction).clone()
+    pub fn introduction(&self, client: Era) -> Arc<Introduction> {
+        let spoken = self.spoken(client);
+        lock(&self.introductions).of(spoken).clone()
     }
 
-    /// The era, where it is configured or was found out.
-    pub(crate) fn known_era(&self) -> Option<Era> {
+    /// The era it is spoken to in for a client of this one, as far as that is known.
+    fn spoken(&self, client: Era) -> Era {
+        self.known_eras().map_or(client, |eras| eras.toward(client))
+    }
+
+    /// The eras, where they are configured or were found out.
+    pub(crate) fn known_eras(&self) -> Option<Eras> {
         match self.setting {
-            EraSetting::Legacy => Some(Era::Legacy),
-            EraSetting::Modern => Some(Era::Modern),
+            EraSetting::Legacy => Some(Eras::Legacy),
+            EraSetting::Modern => Some(Eras::Modern),
             EraSetting::Auto => *lock(&self.found),
         }
     }
 
-    pub(crate) fn remember_era(&self, era: Era) {
-        *lock(&self.found) = Some(era);
+    pub(crate) fn remember_eras(&self, eras: Eras) {
+        *lock(&self.found) = Some(eras);
     }
 
     /// The era is found out anew with the next request.
@@ -161,8 +184,8 @@ impl Server {
         *lock(&self.found) = None;
     }
 
-    pub(crate) fn learn(&self, introduction: Introduction) {
-        *lock(&self.introduction) = Arc::new(introduction);
+    pub(crate) fn learn(&self, era: Era, introduction: Introduction) {
+        *lock(&self.introductions).of(era) = Arc::new(introduction);
     }
 
     /// Ends the session that belonged to a client that is gone.
@@ -171,6 +194,11 @@ impl Server {
             // It belongs to the principal, whose other clients may use it, and stops when it stands idle.
             return;
         }
+        self.end(key);
+    }
+
+    /// Ends a session or, where the server is one, its process.
+    pub(crate) fn end(self: &Arc<Self>, key: &SessionKey) {
         let Some(opened) = self.sessions.forget(key).filter(|opened| opened.session_id.is_some()) else {
             return;
         };
@@ -185,6 +213,11 @@ impl Server {
     #[must_use]
     pub fn is_process(&self) -> bool {
         matches!(self.transport, Transport::Process(_))
+    }
+
+    /// Whether a server that was found modern could have sessions too: nobody has said that it has none.
+    pub(crate) fn may_have_sessions(&self) -> bool {
+        self.setting == EraSetting::Auto
     }
 
     /// Ends its processes and forgets its sessions.
@@ -202,13 +235,21 @@ impl Server {
     pub(crate) fn admitted(&self, guest: &Guest) -> Guest {
         match (self.isolation, guest.key, guest.owner) {
             (Isolation::Shared, SessionKey::Client(_), _) => Guest {
-                key: SessionKey::Shared,
+                key: SessionKey::Shared(self.spoken(guest.era)),
+                era: guest.era,
                 capabilities: Relayed::nothing(),
                 stream: guest.stream,
                 owner: None,
             },
             (Isolation::PerPrincipal, SessionKey::Client(_), Some(owner)) if self.is_process() => Guest {
                 key: SessionKey::Client(owner.process),
+                ..guest.clone()
+            },
+            (_, SessionKey::Discovery(client), _) => Guest {
+                key: SessionKey::Discovery(Face {
+                    era: self.spoken(client.era),
+                    ..client
+                }),
                 ..guest.clone()
             },
             (Isolation::Shared | Isolation::PerPrincipal, _, _) => guest.clone(),

@@ -57,6 +57,20 @@ pub struct Hints {
     pub open_world: Option<bool>,
 }
 
+impl Hints {
+    /// What both say.
+    #[must_use]
+    pub fn agreed(self, other: Self) -> Self {
+        let both = |one: Option<bool>, other| one.filter(|_| one == other);
+        Self {
+            read_only: both(self.read_only, other.read_only),
+            destructive: both(self.destructive, other.destructive),
+            idempotent: both(self.idempotent, other.idempotent),
+            open_world: both(self.open_world, other.open_world),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

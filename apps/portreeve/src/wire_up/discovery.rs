@@ -11,7 +11,7 @@ use gateway::ServerState;
 use ledger::{
     Event, Judgement, Note, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, ScreeningSubject,
 };
-use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, StoredServer, merge};
+use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, Shown, StoredServer, merge};
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
 use screening::result::validate::{Declaration, Mode};
@@ -107,8 +107,12 @@ impl Running {
         match upstream::discover(&line.server).await {
             Ok(seen) => match self.take_in(id, line, seen).await {
                 Ok(Taken::Replaced) => false,
-                Ok(Taken::InForce) => {
-                    *lock(&line.last_failure) = None;
+                Ok(Taken::InForce { cut }) => {
+                    let cut = cut.map(|why| format!("{why}; what was not read does not exist here"));
+                    if let Some(why) = &cut {
+                        tracing::warn!(server = %id, why, "a server's list could not be read to its end");
+                    }
+                    *lock(&line.last_failure) = cut;
                     line.state.send_replace(ServerState::Up);
                     true
                 }
@@ -149,7 +153,7 @@ impl Running {
         }) else {
             return Ok(Taken::Replaced);
         };
-        let (before, now) = (stored.clone(), self.clock.now());
+        let (before, now, cut) = (stored.clone(), self.clock.now(), seen.cut);
         // Definitions are read through and schemas compiled.
         let judged = tokio::task::spawn_blocking(move || {
             let (seen, forged) = without_forgeries(seen);
@@ -169,7 +173,7 @@ impl Running {
         }
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
         self.rebuild();
-        Ok(Taken::InForce)
+        Ok(Taken::InForce { cut })
     }
 
     pub(super) async fn record(&self, events: &[InventoryEvent]) -> anyhow::Result<()> {
@@ -184,7 +188,10 @@ impl Running {
 
 /// What became of a discovery.
 enum Taken {
-    InForce,
+    InForce {
+        /// Why there is more than was read, where there is.
+        cut: Option<&'static str>,
+    },
     Replaced,
 }
 
@@ -199,8 +206,12 @@ fn without_forgeries(seen: Discovery) -> (Discovery, BTreeSet<Digest>) {
             Arc::from(clean)
         }
     };
-    let definitions = seen.definitions.into_iter().map(&mut clean).collect();
-    (Discovery { definitions, ..seen }, forged)
+    let mut clean_list = |list: Shown| Shown {
+        definitions: list.definitions.into_iter().map(&mut clean).collect(),
+        ..list
+    };
+    let shown = seen.shown.into_iter().map(&mut clean_list).collect();
+    (Discovery { shown, ..seen }, forged)
 }
 
 /// A record for each tool that came with such members: once, when it is added or changed.
@@ -247,7 +258,8 @@ fn about_a_tool(merged: &Merged, tool: &ToolName, judgement: Judgement) -> Scree
 
 /// What a person is to look at first.
 fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
-    let definitions = seen.definitions.iter().filter(|raw| is_doubtful(raw, detector));
+    let definitions: BTreeSet<&Arc<[u8]>> = seen.shown.iter().flat_map(|list| &list.definitions).collect();
+    let definitions = definitions.into_iter().filter(|raw| is_doubtful(raw, detector));
     let instructions = seen.instructions.iter().filter(|text| is_doubtful_text(text, detector));
     let definitions = definitions.map(|raw| Digest::of(raw));
     definitions

@@ -259,12 +259,12 @@ pub(crate) fn approve_as_seen(
     tool: &ToolName,
     seen: Digest,
 ) -> Result<InventoryEvent, Approval> {
-    match stored.tools.iter().find(|known| known.name == *tool) {
-        None => return Err(Approval::NotOffered),
-        Some(known) if known.seen != seen => return Err(Approval::Changed { now: known.seen }),
-        Some(_) => {}
+    let mut known = stored.tools.iter().filter(|known| known.name == *tool);
+    let first = known.next().ok_or(Approval::NotOffered)?;
+    if first.seen != seen && known.all(|other| other.seen != seen) {
+        return Err(Approval::Changed { now: first.seen });
     }
-    approve(stored, tool.as_str()).map_err(|fault| match fault {
+    approve(stored, tool.as_str(), seen).map_err(|fault| match fault {
         ApproveFault::BadDefinition(fault) => Approval::Unusable(fault.to_string()),
         ApproveFault::NotOffered | ApproveFault::NoInstructions => Approval::NotOffered,
     })
@@ -327,7 +327,10 @@ impl Running {
         let state = *line.state.borrow();
         match state {
             ServerState::Pending => ServerHealth::Unknown,
-            ServerState::Up => ServerHealth::Up,
+            ServerState::Up => match lock(&line.last_failure).clone() {
+                Some(why) => ServerHealth::Degraded(why),
+                None => ServerHealth::Up,
+            },
             ServerState::Down => {
                 let why = lock(&line.last_failure).clone();
                 ServerHealth::Down(why.unwrap_or_default())

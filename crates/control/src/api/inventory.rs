@@ -1,10 +1,13 @@
 //! What exists, with risk, trust and standing; and the operator's approval of what changed.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use policy::{QuarantineCause, Standing, ToolEntry};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use vocabulary::{Digest, ServerId, ToolName};
+use vocabulary::{Capability, Digest, Era, ServerId, ToolName};
 
 use super::call::Call;
 use crate::answer::{Answer, Refusal};
@@ -16,7 +19,7 @@ pub(super) async fn tools(call: Call) -> Result<Answer, Refusal> {
         return Err(Refusal::bad_request("`standing` is `approved` or `quarantined`"));
     }
     let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
-    let wanted = |tool: &&std::sync::Arc<ToolEntry>| {
+    let wanted = |tool: &&Arc<ToolEntry>| {
         call.query("server")
             .is_none_or(|server| tool.id.server.as_str() == server)
             && standing.is_none_or(|word| standing_word(&tool.standing) == word)
@@ -38,8 +41,9 @@ pub(super) async fn tool(call: Call) -> Result<Answer, Refusal> {
 async fn show(call: &Call) -> Result<Answer, Refusal> {
     let (server, name) = named(call)?;
     let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
-    let tool = snapshot.inventory().tool(&server, name.as_str()).ok_or_else(no_tool)?;
-    Ok(Answer::json(&in_full(tool)))
+    let definitions = snapshot.inventory().tool(&server, name.as_str());
+    let tool = definitions.last().ok_or_else(no_tool)?;
+    Ok(Answer::json(&in_full(tool, definitions)))
 }
 
 #[derive(Deserialize)]
@@ -52,23 +56,30 @@ pub(super) async fn approve(call: Call) -> Result<Answer, Refusal> {
     let (server, name) = named(&call)?;
     let body: ApprovalBody = call.body()?;
     let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
-    let tool = snapshot.inventory().tool(&server, name.as_str()).ok_or_else(no_tool)?;
-    let seen = match body.definition_hash {
-        None => tool.definition_hash,
-        Some(text) => Digest::parse(&text)
-            .ok_or_else(|| Refusal::bad_request("`definition_hash` is not `sha256:` and 64 hex digits"))?,
+    let definitions = snapshot.inventory().tool(&server, name.as_str());
+    let tool = definitions.last().ok_or_else(no_tool)?;
+    let wanted: BTreeSet<Digest> = match body.definition_hash {
+        None => definitions.iter().map(|entry| entry.definition_hash).collect(),
+        Some(text) => {
+            let malformed = || Refusal::bad_request("`definition_hash` is not `sha256:` and 64 hex digits");
+            BTreeSet::from([Digest::parse(&text).ok_or_else(malformed)?])
+        }
     };
-    call.record(
-        Some(&tool.id.to_string()),
-        &format!("the definition {seen} is approved"),
-    )
-    .await?;
-    let operator = call.operator.clone();
+    for seen in wanted {
+        approve_one(&call, (&server, &name), &tool.id.to_string(), seen).await?;
+    }
+    show(&call).await
+}
+
+async fn approve_one(call: &Call, tool: (&ServerId, &ToolName), id: &str, seen: Digest) -> Result<(), Refusal> {
+    call.record(Some(id), &format!("the definition {seen} is approved"))
+        .await?;
+    let (operator, server, name) = (call.operator.clone(), tool.0.clone(), tool.1.clone());
     let approved = call
         .ask(move |plane| plane.ports().inventory.approve(&server, &name, seen, &operator))
         .await?;
     match approved {
-        Approval::Approved => show(&call).await,
+        Approval::Approved => Ok(()),
         Approval::Changed { now } => Err(Refusal::conflict(format!(
             "the definition has changed; it is {now} now"
         ))),
@@ -149,6 +160,10 @@ fn view(tool: &ToolEntry) -> Value {
         "standing": standing_word(&tool.standing),
         "cause": cause,
         "output_schema": tool.output.as_str(),
+        "shown_to": {
+            "era": tool.audience.era.map(Era::as_str),
+            "needs": tool.audience.needs.iter().map(Capability::as_str).collect::<Vec<_>>(),
+        },
         "definition_hash": tool.definition_hash.to_string(),
         "approved_hash": approved.map(|digest| digest.to_string()),
         "hints": {
@@ -160,8 +175,24 @@ fn view(tool: &ToolEntry) -> Value {
     })
 }
 
+/// A tool with the server's own definition, and with the others it has for other clients.
+fn in_full(tool: &ToolEntry, definitions: &[Arc<ToolEntry>]) -> Value {
+    let mut shown = with_definition(tool);
+    let others: Vec<Value> = definitions
+        .iter()
+        .filter(|other| !std::ptr::eq(Arc::as_ptr(other), tool))
+        .map(|other| with_definition(other))
+        .collect();
+    if let Some(members) = shown.as_object_mut()
+        && !others.is_empty()
+    {
+        members.insert("other_definitions".to_owned(), others.into());
+    }
+    shown
+}
+
 /// A tool with the server's own definition; `null` where that is no JSON.
-fn in_full(tool: &ToolEntry) -> Value {
+fn with_definition(tool: &ToolEntry) -> Value {
     let raw: Option<&RawValue> = serde_json::from_slice(&tool.definition).ok();
     let definition = raw
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -187,6 +218,7 @@ fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
     let (reach, reason) = match &server.reach {
         ServerHealth::Unknown => ("unknown", None),
         ServerHealth::Up => ("up", None),
+        ServerHealth::Degraded(reason) => ("degraded", Some(reason)),
         ServerHealth::Down(reason) => ("down", Some(reason)),
     };
     json!({

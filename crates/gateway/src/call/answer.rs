@@ -1,6 +1,6 @@
 //! What came back: it crosses the chokepoint, then gets the form that the client's era wants, or stays here.
 
-use ledger::{Era as ClientEra, Status};
+use ledger::Status;
 use mcp::mrtr::{self, ResultType};
 use mcp::translate::ResultKind;
 use mcp::{Era, ErrorCode, Method};
@@ -130,15 +130,13 @@ pub(crate) async fn adapt(stages: &Stages<'_>, forwarded: &Forwarded, screened: 
     let (id, status) = (stages.id.clone(), status_of(result));
     let passed = |result| CallOutcome::answered(status, Prepared::result(id.clone(), result));
     match (stages.context.client.era(), forwarded.era) {
-        (ClientEra::Legacy, Era::Legacy) => passed(screened.result),
-        (ClientEra::Legacy, Era::Modern) => match result_type(result) {
+        (Era::Legacy, Era::Legacy) => passed(screened.result),
+        (Era::Legacy, Era::Modern) => match result_type(result) {
             ResultType::Complete => passed(screened.result),
             ResultType::InputRequired | ResultType::Task | ResultType::Unknown => stages.withheld(&unusable()),
         },
-        (ClientEra::Modern, Era::Legacy) => {
-            adapted(stages, status, Adapted::for_modern(screened.result, forwarded.kind))
-        }
-        (ClientEra::Modern, Era::Modern) => match result_type(result) {
+        (Era::Modern, Era::Legacy) => adapted(stages, status, Adapted::for_modern(screened.result, forwarded.kind)),
+        (Era::Modern, Era::Modern) => match result_type(result) {
             ResultType::Complete if is_about_task(&forwarded.method) => {
                 Box::pin(task::adapt_state(stages, forwarded, screened.result)).await
             }
@@ -191,7 +189,7 @@ async fn adapt_input_required(stages: &Stages<'_>, forwarded: &Forwarded, screen
 fn adapt_error(stages: &Stages<'_>, forwarded: &Forwarded, error: ScreenedResult, code: i64) -> Prepared {
     let id = stages.id.clone();
     match (stages.context.client.era(), forwarded.era) {
-        (ClientEra::Modern, era) => {
+        (Era::Modern, era) => {
             let status = match ErrorCode::parse(code) {
                 Some(ErrorCode::MethodNotFound) => http::StatusCode::NOT_FOUND,
                 Some(ErrorCode::HeaderMismatch | ErrorCode::MissingCapability | ErrorCode::UnsupportedVersion) => {
@@ -205,9 +203,7 @@ fn adapt_error(stages: &Stages<'_>, forwarded: &Forwarded, error: ScreenedResult
             };
             reply.with_status(status)
         }
-        (ClientEra::Legacy, Era::Modern) => {
-            Prepared::adapted_error(id, Adapted::error_for_legacy(error, &forwarded.method))
-        }
-        (ClientEra::Legacy, Era::Legacy) => Prepared::server_error(id, error),
+        (Era::Legacy, Era::Modern) => Prepared::adapted_error(id, Adapted::error_for_legacy(error, &forwarded.method)),
+        (Era::Legacy, Era::Legacy) => Prepared::server_error(id, error),
     }
 }

@@ -1,7 +1,7 @@
 //! Takes a permitted request to its server: intent, credential, dispatch; [`answer`](crate::call::answer) brings back what
 //! came. From medium risk on, the intent is on record before the request leaves.
 
-use ledger::{DecisionFacts, Era as ClientEra, Intent, MessageFacts};
+use ledger::{DecisionFacts, Intent, MessageFacts};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
@@ -62,7 +62,7 @@ pub(crate) async fn forward(
     let Some(server) = stages.snapshot.server(target.server()) else {
         return Ok(stages.failed(record, None, &Failure::SessionGone));
     };
-    let era = match server.era().await {
+    let era = match server.era_for(stages.context.client.era()).await {
         Ok(era) => era,
         Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
     };
@@ -146,9 +146,9 @@ async fn announce(stages: &Stages<'_>, facts: &MessageFacts, decision: &Decision
 async fn dispatch(stages: &Stages<'_>, request: &Request, mut forwarded: Forwarded, prepared: PreparedCall) -> Ended {
     forwarded.confinement = prepared.confinement();
     match (stages.context.client.era(), forwarded.era) {
-        (ClientEra::Modern, Era::Legacy) => Box::pin(park(stages, request, forwarded, prepared)).await,
-        (ClientEra::Legacy, Era::Modern) => Box::pin(send_in_rounds(stages, request, forwarded, prepared)).await,
-        (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => {
+        (Era::Modern, Era::Legacy) => Box::pin(park(stages, request, forwarded, prepared)).await,
+        (Era::Legacy, Era::Modern) => Box::pin(send_in_rounds(stages, request, forwarded, prepared)).await,
+        (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => {
             let mut prepared = prepared;
             let dispatched = send(stages, request, &forwarded, &mut prepared).await;
             if is_subscription(request.method()) && matches!(dispatched, Ok(Dispatched::Result(_))) {
@@ -177,7 +177,7 @@ fn is_subscription(method: &Method) -> bool {
 /// Tasks of servers with sessions stay within their era.
 fn task_of_call(stages: &Stages<'_>, request: &Request, era: Era) -> TaskOfCall {
     let name = || request.params().text("taskId").unwrap_or_default().into_owned();
-    let within_sessions = era == Era::Legacy && stages.context.client.era() == ClientEra::Legacy;
+    let within_sessions = era == Era::Legacy && stages.context.client.era() == Era::Legacy;
     match request.method() {
         Method::ToolsCall if within_sessions && request.params().raw("task").is_some() => {
             TaskOfCall::OfSession(String::new())
@@ -210,7 +210,7 @@ fn task_of_call(stages: &Stages<'_>, request: &Request, era: Era) -> TaskOfCall 
 
 /// A client's wish for a task goes along only where client and server mean the same by it.
 fn left_out(stages: &Stages<'_>, forwarded: &Forwarded) -> &'static [&'static str] {
-    let both_modern = (stages.context.client.era(), forwarded.era) == (ClientEra::Modern, Era::Modern);
+    let both_modern = (stages.context.client.era(), forwarded.era) == (Era::Modern, Era::Modern);
     if forwarded.task.is_of_session() || both_modern {
         &[]
     } else {
@@ -223,9 +223,9 @@ fn left_out(stages: &Stages<'_>, forwarded: &Forwarded) -> &'static [&'static st
 fn task_mode(stages: &Stages<'_>, request: &Request, server: &Server, era: Era, needs_task: bool) -> TaskMode {
     let call = *request.method() == Method::ToolsCall;
     let seen_through = match (stages.context.client.era(), era) {
-        (ClientEra::Modern, Era::Legacy) => call && needs_task && Offers::by(server).session_tasks,
-        (ClientEra::Legacy, Era::Modern) => call,
-        (ClientEra::Legacy, Era::Legacy) | (ClientEra::Modern, Era::Modern) => false,
+        (Era::Modern, Era::Legacy) => call && needs_task && Offers::by(server, Era::Legacy).session_tasks,
+        (Era::Legacy, Era::Modern) => call,
+        (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => false,
     };
     if seen_through {
         TaskMode::Gateway

@@ -36,7 +36,7 @@ struct Recognised {
 /// Answers a request by asking its server.
 pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
     let context = stages.context;
-    if !Offers::of(&stages.snapshot, &context.who, &context.route).include(request.method()) {
+    if !Offers::of(&stages.snapshot, &context.who, &context.route, context.client.era()).include(request.method()) {
         return context.no_such_method(request);
     }
     walk(stages, request).await.unwrap_or_else(|ended| *ended)

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ledger::{Era, Status};
+use ledger::Status;
 use mcp::mrtr::InputRequired;
 use mcp::splice::Splice;
 use mcp::{ErrorCode, Method, Request};
 use policy::{Target, ToolEntry};
 use screening::result::ScreenedResult;
-use vocabulary::ReasonCode;
+use vocabulary::{Era, ReasonCode};
 
 use crate::call::forwarded::{Forwarded, adapted, status_of, unusable};
 use crate::call::rounds::question::allow_all;

@@ -56,9 +56,14 @@ pub(crate) fn tool_in_sight<'s>(
     let (server, tool) = context.route.tool_named(&name)?;
     let known = snapshot
         .policy
-        .resolve(&snapshot.policy.caller(&context.who), &server, tool)
+        .resolve(
+            &snapshot.policy.caller(&context.who),
+            &server,
+            tool,
+            context.client.face(),
+        )
         .ok()?;
-    snapshot.tool(&known.entry().id)
+    snapshot.tool(known.entry())
 }
 
 /// Unknown, hidden, quarantined or out of reach: one answer for all, the true code on record.
@@ -74,7 +79,9 @@ fn resolve(stages: &Stages<'_>, request: &Request) -> Result<KnownTool, Box<Ende
         entry: None,
     };
     let found = match &named {
-        Some((server, tool)) => snapshot.policy.resolve(&stages.caller, server, tool),
+        Some((server, tool)) => snapshot
+            .policy
+            .resolve(&stages.caller, server, tool, context.client.face()),
         None => Err(nowhere()),
     };
     found.map_err(|missing| {
@@ -107,7 +114,7 @@ fn unknown(stages: &Stages<'_>, name: &str, mut facts: MessageFacts, missing: No
 
 /// What is kept beside the tool's entry; without it, it counts as quarantined.
 fn tool_of<'s>(stages: &'s Stages<'_>, known: &KnownTool) -> Result<&'s CompiledTool, Box<Ended>> {
-    stages.snapshot.tool(&known.entry().id).ok_or_else(|| {
+    stages.snapshot.tool(known.entry()).ok_or_else(|| {
         let missing = NotKnown {
             code: ReasonCode::DenyToolQuarantined,
             policy_id: "builtin:quarantine".into(),

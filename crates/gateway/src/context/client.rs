@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use ledger::Era;
 use mcp::translate::LogLevel;
 use upstream::{Guest, OwnStream, Relayed, SessionKey};
-use vocabulary::{Digest, Principal};
+use vocabulary::{CapabilitySet, Digest, Era, Face, Principal};
 
 use crate::session::Session;
 use crate::session::capabilities::{ClientCapabilities, owner};
@@ -33,6 +32,16 @@ impl Client {
         match self {
             Self::Unknown | Self::Legacy(_) => Era::Legacy,
             Self::Modern(_) => Era::Modern,
+        }
+    }
+
+    /// The client as servers see it.
+    pub(crate) fn face(&self) -> Face {
+        Face {
+            era: self.era(),
+            can: self
+                .capabilities()
+                .map_or(CapabilitySet::NONE, |capabilities| capabilities.set),
         }
     }
 
@@ -66,6 +75,7 @@ impl Client {
             Self::Unknown => {
                 return Guest {
                     key: SessionKey::Client(Digest::of(b"")),
+                    era: self.era(),
                     capabilities: Relayed::nothing(),
                     stream: OwnStream::Client,
                     owner: None,
@@ -78,12 +88,13 @@ impl Client {
                 OwnStream::Client,
             ),
             Self::Modern(client) => {
-                let owner = owner(who, &client.capabilities);
+                let owner = owner(who, Era::Modern, &client.capabilities);
                 (owner.process, owner, &client.capabilities, OwnStream::Gateway)
             }
         };
         Guest {
             key: SessionKey::Client(key),
+            era: self.era(),
             capabilities: capabilities.relayed.clone(),
             stream,
             owner: Some(owner),

@@ -1,5 +1,7 @@
 //! How we introduce ourselves, in either era.
 
+mod instructions;
+
 use std::sync::Arc;
 
 use mcp::{Era, Version, compose};
@@ -22,7 +24,7 @@ pub(crate) fn initialize_result(
         ("protocolVersion", OwnValue::Text(version.as_str().into())),
         (
             "capabilities",
-            Offers::of(snapshot, who, route).capabilities(Era::Legacy),
+            Offers::of(snapshot, who, route, Era::Legacy).capabilities(Era::Legacy),
         ),
         ("serverInfo", OwnValue::Fixed(compose::OUR_INFO)),
     ];
@@ -38,7 +40,7 @@ pub(crate) fn discover_result(snapshot: &Snapshot, who: &Arc<Principal>, route: 
         ("supportedVersions", supported_versions()),
         (
             "capabilities",
-            Offers::of(snapshot, who, route).capabilities(Era::Modern),
+            Offers::of(snapshot, who, route, Era::Modern).capabilities(Era::Modern),
         ),
         ("ttlMs", OwnValue::Number(0)),
         ("cacheScope", OwnValue::Fixed("\"private\"")),
@@ -54,8 +56,11 @@ pub(crate) fn supported_versions() -> OwnValue<'static> {
     OwnValue::Array(modern.map(|version| OwnValue::Text(version.as_str().into())).collect())
 }
 
-/// A server's approved instructions, on its own route.
+/// A server's approved instructions on its own route; on the others' those of all, each under its server's name.
 fn instructions(snapshot: &Snapshot, who: &Arc<Principal>, route: &Route) -> Option<(&'static str, OwnValue<'static>)> {
-    let text = snapshot.instructions_for(who, route.server()?)?;
-    Some(("instructions", OwnValue::Text(text.to_string().into())))
+    let text = match route.server() {
+        Some(server) => snapshot.instructions_for(who, server)?.to_string(),
+        None => instructions::of_all(snapshot, who)?,
+    };
+    Some(("instructions", OwnValue::Text(text.into())))
 }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use ledger::{Ending, Era, MessageFacts, Verdict};
+use ledger::{Ending, MessageFacts, Verdict};
 use mcp::http::SESSION_ID;
 use mcp::translate::LogLevel;
 use mcp::{ClientNotice, ErrorCode, Method, Notification, Request, Response, Version};
 use upstream::ListKind;
-use vocabulary::{Principal, ReasonCode};
+use vocabulary::{Era, Principal, ReasonCode};
 
 use crate::call::method;
 use crate::context::client::Client;
@@ -83,7 +83,7 @@ async fn answer(stages: &Stages<'_>, request: &Request) -> Ended {
 /// The level is kept here and told to servers with the next request.
 fn set_level(stages: &Stages<'_>, request: &Request) -> Ended {
     let context = stages.context;
-    let offered = Offers::of(&stages.snapshot, &context.who, &context.route).logging;
+    let offered = Offers::of(&stages.snapshot, &context.who, &context.route, Era::Legacy).logging;
     let level = request.params().text("level").and_then(|level| LogLevel::parse(&level));
     match (context.session(), level) {
         _ if !offered => context.no_such_method(request),

@@ -9,7 +9,7 @@ use policy::Target;
 use screening::result::walk::Message;
 use screening::result::{Origin, Raw, Received as _, ScreenedResult};
 use tokio::task::JoinSet;
-use upstream::{Failure, ListKind, Listed, Server};
+use upstream::{Cut, Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
 
 use crate::context::RequestContext;
@@ -23,7 +23,7 @@ use crate::snapshot::{ServerState, Snapshot};
 /// What the servers of a route list.
 pub(crate) struct Gathered {
     pub(crate) entries: Vec<Entry>,
-    /// Servers that did not answer.
+    /// Servers that did not answer, or whose list could not be read to its end.
     pub(crate) unavailable: Vec<ServerId>,
     /// Why the last of them did not.
     pub(crate) failure: Option<Failure>,
@@ -72,8 +72,17 @@ impl Gathering<'_> {
             ttl_ms: u64::MAX,
         };
         for (server, listed) in self.ask_servers(kind).await {
+            let listed = listed.and_then(|listed| match listed.cut {
+                Some(Cut::Loop) => Err(Failure::EndlessList),
+                Some(Cut::Entries | Cut::Bytes | Cut::Pages) | None => Ok(listed),
+            });
             match listed {
                 Ok(listed) => {
+                    // What could be read is shown, and that there is more.
+                    if let Some(why) = listed.cut {
+                        tracing::warn!(server = %server.id(), %why, "a list could not be read to its end");
+                        gathered.unavailable.push(server.id().clone());
+                    }
                     gathered.ttl_ms = gathered.ttl_ms.min(listed.ttl_ms);
                     gathered.entries.extend(self.admitted(server.id(), kind, listed).await);
                 }
@@ -160,7 +169,8 @@ impl Gathering<'_> {
         let wanted = |server: &&Arc<Server>| {
             only.is_none_or(|only| only == server.id())
                 && (only.is_some() || self.snapshot.state_of(server.id()) == ServerState::Up)
-                && mcp::server::member_span(&server.introduction().capabilities, member).is_some()
+                && mcp::server::member_span(&server.introduction(self.context.client.era()).capabilities, member)
+                    .is_some()
                 && usable(self.snapshot, &self.context.who, server.id())
         };
         self.snapshot.servers().filter(wanted).cloned().collect()

@@ -216,7 +216,7 @@ impl Adapted {
     }
 
     /// A page of a cut text, and behind it where to read on.
-    pub(crate) fn page(screened: ScreenedResult, notice: &PageNotice, era: ledger::Era) -> Option<Self> {
+    pub(crate) fn page(screened: ScreenedResult, notice: &PageNotice, era: vocabulary::Era) -> Option<Self> {
         let PageNotice { offset, end, unit, .. } = notice;
         let next = notice.next.map_or("null".to_owned(), |next| next.to_string());
         let meta = format!(r#"{{"offset":{offset},"next_offset":{next},"end_offset":{end},"unit":"{unit}"}}"#);
@@ -227,7 +227,7 @@ impl Adapted {
             content.extend_from_slice(b"}]");
             splice.replace_or_insert("content", content);
             splice.meta_replace_or_insert("portreeve/page", meta.into_bytes());
-            if era == ledger::Era::Modern {
+            if era == vocabulary::Era::Modern {
                 splice.insert_if_absent("resultType", COMPLETE);
             }
             Some(())

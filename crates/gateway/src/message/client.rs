@@ -2,11 +2,10 @@
 //! evidence of where its content comes from.
 
 use bytes::{Buf, Bytes};
-use ledger::Era;
 use mcp::mrtr::InputMethod;
 use mcp::{Content, RequestId, ServerNotice, compose};
 use screening::result::ScreenedResult;
-use vocabulary::ReceiptId;
+use vocabulary::{Era, ReceiptId};
 
 use crate::message::adapted::Adapted;
 use crate::message::error_data::ErrorData;

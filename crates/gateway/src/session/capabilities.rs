@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use mcp::capabilities::Capabilities;
 use upstream::{Owner, Relayed};
-use vocabulary::{Digest, Principal};
+use vocabulary::{Capability, CapabilitySet, Digest, Era, Principal};
 
 /// What a client said it can.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientCapabilities {
     declared: Arc<Capabilities>,
     pub(crate) relayed: Relayed,
+    /// What a server can ask this client.
+    pub(crate) set: CapabilitySet,
 }
 
 impl ClientCapabilities {
@@ -22,6 +24,7 @@ impl ClientCapabilities {
             modern: declared.relayed_modern().into(),
         };
         Self {
+            set: set(&declared),
             declared: Arc::new(declared),
             relayed,
         }
@@ -36,11 +39,23 @@ impl ClientCapabilities {
     }
 }
 
-/// Whose a process of this principal is.
-pub(crate) fn owner(who: &Principal, capabilities: &ClientCapabilities) -> Owner {
+fn set(declared: &Capabilities) -> CapabilitySet {
+    let has = |capability: &Capability| match capability {
+        Capability::Elicitation => declared.has_form_elicitation(),
+        Capability::UrlElicitation => declared.has_url_elicitation(),
+        Capability::Sampling => declared.has_sampling(),
+        Capability::Roots => declared.has_roots(),
+        Capability::Tasks => declared.has_tasks_extension(),
+    };
+    Capability::ALL.into_iter().filter(has).collect()
+}
+
+/// Whose a process of this principal is. A process speaks one era.
+pub(crate) fn owner(who: &Principal, era: Era, capabilities: &ClientCapabilities) -> Owner {
+    let client = [era.as_str().as_bytes(), b" ", capabilities.declared.key()].concat();
     Owner {
         principal: principal_key(who, b""),
-        process: principal_key(who, capabilities.declared.key()),
+        process: principal_key(who, &client),
     }
 }
 

@@ -62,6 +62,10 @@ impl CompiledTool {
         self.fields == fields && self.limits == *limits && *self.entry == *entry
     }
 
+    pub(super) fn is_of(&self, entry: &ToolEntry) -> bool {
+        self.entry.definition_hash == entry.definition_hash
+    }
+
     pub(super) fn output_state(&self) -> OutputState {
         match &self.output {
             Declaration::Nothing => OutputState::Absent,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use mcp::ServerNotice;
 use tokio::sync::broadcast;
 use upstream::{Failure, Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
-use vocabulary::{Digest, ServerId};
+use vocabulary::{Digest, Era, ServerId};
 
 use crate::context::RequestContext;
 use crate::edge::route::Route;
 use crate::events::observer::changed_list;
 use crate::gateway::Gateway;
 use crate::list::tools_seen;
-use crate::offers::Offers;
+use crate::offers::{Offers, usable};
 use crate::state::changes::Change;
 
 /// What a change means to one client.
@@ -23,28 +23,59 @@ pub(crate) enum ForClient {
     Stop,
 }
 
+/// What one client knows of its list of tools.
+pub(crate) struct ToolsKnown {
+    catalogue: Digest,
+    /// A server said that its tools changed, and has not been asked again yet.
+    announced: bool,
+}
+
+impl ToolsKnown {
+    pub(crate) fn by(gateway: &Gateway, context: &RequestContext) -> Self {
+        Self {
+            catalogue: tools_seen(&gateway.in_force(), context),
+            announced: false,
+        }
+    }
+
+    /// Whether the client is to be told, now that a snapshot is in force: its list differs, or a server said so.
+    fn renew(&mut self, now: Digest) -> bool {
+        let differs = std::mem::replace(&mut self.catalogue, now) != now;
+        std::mem::take(&mut self.announced) || differs
+    }
+}
+
 /// What a change means to one principal on one route, by the rules in force now.
 pub(crate) fn meaning(
     gateway: &Gateway,
     context: &RequestContext,
     change: Result<Change, broadcast::error::RecvError>,
-    seen: &mut Digest,
+    known: &mut ToolsKnown,
 ) -> ForClient {
     match change {
         Ok(Change::Stop) | Err(broadcast::error::RecvError::Closed) => ForClient::Stop,
         Ok(Change::Recheck) => ForClient::Recheck,
         Ok(Change::SnapshotReplaced) | Err(broadcast::error::RecvError::Lagged(_)) => {
-            let now = tools_seen(&gateway.in_force(), &context.who, context.route.server());
-            if std::mem::replace(seen, now) == now {
-                ForClient::Nothing
-            } else {
-                ForClient::ListChanged(ListKind::Tools)
+            let now = tools_seen(&gateway.in_force(), context);
+            match known.renew(now) {
+                true => ForClient::ListChanged(ListKind::Tools),
+                false => ForClient::Nothing,
             }
         }
-        Ok(Change::Changed(_, ListKind::Tools)) => ForClient::Nothing,
+        // It is passed on when the server was asked again: who asks at once then gets what is new.
+        Ok(Change::Changed(server, ListKind::Tools)) => {
+            let on_route = context.route.server().is_none_or(|only| *only == server);
+            known.announced |= on_route && usable(&gateway.in_force(), &context.who, &server);
+            ForClient::Nothing
+        }
         Ok(Change::Changed(server, kind)) => {
             let on_route = context.route.server().is_none_or(|only| *only == server);
-            let offers = Offers::of(&gateway.in_force(), &context.who, &Route::Server(server));
+            let offers = Offers::of(
+                &gateway.in_force(),
+                &context.who,
+                &Route::Server(server),
+                context.client.era(),
+            );
             match kind {
                 ListKind::Prompts if on_route && offers.prompts => ForClient::ListChanged(kind),
                 ListKind::Resources | ListKind::Templates if on_route && offers.resources => {
@@ -71,7 +102,7 @@ pub(crate) fn notification_of(kind: ListKind) -> ServerNotice {
 /// # Errors
 /// When the server has no such stream, or it breaks.
 pub async fn hear_changes(gateway: &Gateway, server: &Arc<Server>) -> Result<(), Failure> {
-    let offers = Offers::by(server);
+    let offers = Offers::by(server, Era::Modern);
     let topics = Topics {
         tools: true,
         prompts: offers.prompts_change,

@@ -21,7 +21,6 @@ use crate::context::{Ended, RequestContext};
 use crate::events::observer::{Consequence, record_exhausted_budget};
 use crate::gateway::Gateway;
 use crate::list::federated::Gathering;
-use crate::list::tools_seen;
 use crate::message::adapted::SUBSCRIPTION_ID;
 use crate::message::own::OwnValue;
 use crate::message::{Adapted, ClientMessage, Event, OwnResult};
@@ -34,7 +33,7 @@ use crate::session::replay::BACKLOG;
 use crate::stages::Stages;
 use crate::state::changes::Change;
 use crate::state::event_budget::{MOST_TROUBLES, PassedOn};
-use crate::stream::change::{ForClient, meaning, notification_of};
+use crate::stream::change::{ForClient, ToolsKnown, meaning, notification_of};
 use crate::stream::standing::SUBSCRIBING;
 
 const LONGEST_SUBSCRIPTION: Duration = Duration::from_secs(15 * 60);
@@ -84,7 +83,7 @@ pub(crate) async fn listen(stages: &Stages<'_>, request: &Request) -> Ended {
 /// The part of what a client wants to hear that it may, and the servers to ask for it.
 async fn honoured(stages: &Stages<'_>, wanted: &[u8]) -> (Topics, Vec<(Arc<Server>, Vec<String>)>) {
     let (context, snapshot) = (stages.context, &stages.snapshot);
-    let offers = Offers::of(snapshot, &context.who, &context.route);
+    let offers = Offers::of(snapshot, &context.who, &context.route, context.client.era());
     let flag = |name: &str| {
         let span = mcp::server::member_span(wanted, name);
         span.and_then(|span| wanted.get(span)) == Some(b"true")
@@ -283,7 +282,7 @@ impl Subscription {
         mut changes: broadcast::Receiver<Change>,
         mut updates: mpsc::Receiver<Update>,
     ) {
-        let mut seen = tools_seen(&gateway.in_force(), &self.context.who, self.context.route.server());
+        let mut known = ToolsKnown::by(&gateway, &self.context);
         let mut troubles = 0;
         // The credential is to be shown again now and then.
         let mut too_long = std::pin::pin!(tokio::time::sleep(LONGEST_SUBSCRIPTION));
@@ -299,7 +298,7 @@ impl Subscription {
                         return self.end().await;
                     }
                 }
-                change = changes.recv() => match meaning(&gateway, &self.context, change, &mut seen) {
+                change = changes.recv() => match meaning(&gateway, &self.context, change, &mut known) {
                     ForClient::ListChanged(kind) if self.wants(kind) => self.change(kind).await,
                     ForClient::ListChanged(_) | ForClient::Nothing => {}
                     ForClient::Stop | ForClient::Recheck => return self.end().await,

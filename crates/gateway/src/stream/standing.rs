@@ -13,7 +13,6 @@ use crate::context::incoming::IncomingRequest;
 use crate::context::{Ended, RequestContext};
 use crate::events::observer::{CallObserver, Consequence, record_exhausted_budget};
 use crate::gateway::Gateway;
-use crate::list::tools_seen;
 use crate::message::{ClientMessage, Event};
 use crate::offers::usable;
 use crate::outcome::answered_here;
@@ -23,7 +22,7 @@ use crate::reply::stream::ResponseStream;
 use crate::session::Session;
 use crate::session::replay::{BACKLOG, parse_event_id};
 use crate::state::event_budget::EventBudget;
-use crate::stream::change::{ForClient, meaning, notification_of};
+use crate::stream::change::{ForClient, ToolsKnown, meaning, notification_of};
 
 /// How long a client waits for a server to take a subscription.
 pub(crate) const SUBSCRIBING: Duration = Duration::from_secs(5);
@@ -80,7 +79,7 @@ pub(crate) async fn listen_for(gateway: &Gateway, standing: &RequestContext, ser
         session.stop_listening(server.id());
         return;
     }
-    let modern = matches!(server.era().await, Ok(mcp::Era::Modern));
+    let modern = matches!(server.era_for(standing.client.era()).await, Ok(mcp::Era::Modern));
     if modern && session.subscribed_to(server.id()).is_empty() {
         session.stop_listening(server.id());
         return;
@@ -101,7 +100,7 @@ async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
         return;
     };
     let mut changes = gateway.changes.listen();
-    let mut seen = tools_seen(&gateway.in_force(), &standing.who, standing.route.server());
+    let mut known = ToolsKnown::by(&gateway, &standing);
     loop {
         let change = tokio::select! {
             change = changes.recv() => change,
@@ -116,7 +115,7 @@ async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
                 continue;
             }
         };
-        match meaning(&gateway, &standing, change, &mut seen) {
+        match meaning(&gateway, &standing, change, &mut known) {
             ForClient::Nothing => {}
             ForClient::ListChanged(kind) => {
                 let message = ClientMessage::own_notification(notification_of(kind), None);

@@ -90,7 +90,12 @@ fn stored(stages: &Stages<'_>, wanted: &Wanted) -> Option<(StoredText, OutputTru
     let stored = stages.gateway.truncated.find(&wanted.key, &stages.context.who)?;
     let id = &stored.tool.id;
     let policy = &stages.snapshot.policy;
-    let known = policy.resolve(&stages.caller, &id.server, id.name.as_str());
+    let known = policy.resolve(
+        &stages.caller,
+        &id.server,
+        id.name.as_str(),
+        stages.context.client.face(),
+    );
     let standing = standing(known.ok()?.entry());
     Some((stored, standing))
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{Ledger, LedgerReader};
-use policy::{CallLimits, Discovery, LimitRules, PolicyFile, Rate, RateKey, SandboxTier, ServerFacts, StoredServer};
+use policy::{
+    CallLimits, Discovery, LimitRules, PolicyFile, Rate, RateKey, SandboxTier, ServerFacts, Shown, StoredServer,
+};
 use portreeve_gateway::edge::authenticate::{CertificateUse, Identity};
 use portreeve_gateway::edge::host::AllowedHosts;
 use portreeve_gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
@@ -304,7 +306,10 @@ fn stored() -> StoredServer {
     let seen = Discovery {
         server: files(),
         instructions: None,
-        definitions: definitions.map(|text| text.into_bytes().into()).collect(),
+        shown: vec![Shown::to_all(
+            definitions.map(|text| text.into_bytes().into()).collect(),
+        )],
+        cut: None,
         doubtful: BTreeSet::new(),
     };
     let mut stored = policy::merge(None, seen, &facts(), Timestamp::from_micros(0)).stored;

@@ -27,7 +27,7 @@ fn prompt(text: &str) -> Target {
 fn tool(text: &str) -> Target {
     let (of, name) = text.split_once('/').expect("server/tool");
     let town = crate::tests::town();
-    Target::Tool(town.tool(&server(of), name).expect("in the town").clone())
+    Target::Tool(town.tool(&server(of), name)[0].clone())
 }
 
 fn whole(id: &str) -> Target {

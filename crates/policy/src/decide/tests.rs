@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vocabulary::{ActorType, ClaimValue, Principal, ServerScope};
 
 use super::*;
-use crate::tests::{agent, ask, call, digest, in_groups, list, server, snapshot, tree};
+use crate::tests::{ANYBODY, agent, ask, call, digest, in_groups, list, server, snapshot, tree};
 use crate::{Finding, PermitFault};
 
 fn says(text: &str, who: &Principal, tool: &str, json: &str) -> (Verdict, String, &'static str) {
@@ -283,7 +283,9 @@ fn a_permit_is_good_for_its_own_arguments_in_its_own_epoch() {
     let facts = call(&arguments);
     let permit = || {
         let caller = snapshot.caller(&who);
-        let known = snapshot.resolve(&caller, &server("files"), "read").expect("visible");
+        let known = snapshot
+            .resolve(&caller, &server("files"), "read", ANYBODY)
+            .expect("visible");
         match snapshot.decide(&caller, known, &facts) {
             Decision::Allow(permit, _) => permit,
             Decision::RequireApproval(_) | Decision::Deny(_) => panic!("not allowed"),
@@ -309,7 +311,7 @@ fn a_tool_resolved_for_somebody_else_or_elsewhere_gives_no_permit() {
     let (ann, bob) = (Arc::new(agent("ann")), Arc::new(agent("bob")));
     let resolve = |snapshot: &PolicySnapshot| {
         snapshot
-            .resolve(&snapshot.caller(&ann), &server("files"), "read")
+            .resolve(&snapshot.caller(&ann), &server("files"), "read", ANYBODY)
             .expect("ann may")
     };
     let arguments = tree("{}");
@@ -333,8 +335,8 @@ fn a_tool_resolved_for_somebody_else_or_elsewhere_gives_no_permit() {
     )));
     // A caller of an older snapshot is looked at with the rules of this one.
     let stale = snapshot("").caller(&ann);
-    assert!(one.resolve(&stale, &server("files"), "read").is_ok());
-    assert_eq!(one.visible(&stale, None).len(), 5);
+    assert!(one.resolve(&stale, &server("files"), "read", ANYBODY).is_ok());
+    assert_eq!(one.visible(&stale, None, ANYBODY).len(), 5);
     assert!(!refused(one.decide(&stale, resolve(&one), &call(&arguments))));
 }
 

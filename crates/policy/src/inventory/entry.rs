@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vocabulary::json::{Fault, Limits, Value};
-use vocabulary::{Digest, Hints, Risk, ToolId, ToolName, Trust, canonical};
+use vocabulary::{Audience, Digest, Hints, Risk, ToolId, ToolName, Trust, canonical};
 
 use crate::inventory::SandboxTier;
 
@@ -38,6 +38,8 @@ pub struct ToolEntry {
     pub output: OutputState,
     /// Whether the tool may be seen and called.
     pub standing: Standing,
+    /// Which clients get this definition.
+    pub audience: Audience,
 }
 
 vocabulary::words! {

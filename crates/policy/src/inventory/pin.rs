@@ -1,14 +1,18 @@
 //! Pins: what was seen of a server before, what was approved, and what a new discovery changes.
 //! A changed definition is quarantined whoever the server belongs to.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod merge;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Digest, ServerId, Timestamp, ToolName, Trust};
+use vocabulary::{Audience, Digest, ServerId, Timestamp, ToolName, Trust};
 
+use self::merge::merge_tools;
 use super::ServerFacts;
-use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, ReadDefinition, Standing, read};
+use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, read};
+use super::offered::{Shown, offered};
 
 /// What is kept of a server between discoveries and across restarts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +59,8 @@ pub struct StoredTool {
     pub approved: Option<Digest>,
     /// Whether the latest discovery had it.
     pub presence: Presence,
+    /// To whom it is shown; a tool that has another definition for others is stored once for each.
+    pub audience: Audience,
 }
 
 /// Whether the latest discovery had a tool.
@@ -81,15 +87,17 @@ impl StoredTool {
     }
 }
 
-/// What a server said of itself: all pages of `tools/list`, raw.
+/// What a server said of itself: all pages of `tools/list`, raw, as each kind of client gets them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Discovery {
     /// The server.
     pub server: ServerId,
     /// Its instructions, if it has some.
     pub instructions: Option<String>,
-    /// The tool objects, byte for byte.
-    pub definitions: Vec<Arc<[u8]>>,
+    /// What it showed, by whom it was shown to.
+    pub shown: Vec<Shown>,
+    /// Why there is more than was read, where there is.
+    pub cut: Option<&'static str>,
     /// Digests, of the bytes as they came, of definitions and instructions that a person is to look at first: they hold
     /// what nobody sees, or a secret.
     pub doubtful: BTreeSet<Digest>,
@@ -273,12 +281,11 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         first,
         doubtful: &seen.doubtful,
     };
-    let mut changes = Vec::new();
-    let readable = sort_out(seen.definitions, &mut changes);
+    let (offered, mut changes) = offered(seen.shown);
     if first {
-        changes.insert(0, Change::Discovered { tools: readable.len() });
+        changes.insert(0, Change::Discovered { tools: offered.len() });
     }
-    let tools = merge_tools(before.tools, readable, arrival, &mut changes);
+    let tools = merge_tools(before.tools, offered, arrival, &mut changes);
     let instructions = merge_instructions(before.instructions, seen.instructions, arrival, &mut changes);
     let discovered = before.discovered.or(Some(now));
     Merged {
@@ -298,21 +305,27 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     }
 }
 
-/// Approves a tool's definition as it was seen last.
+/// Approves a definition of a tool, as it was seen last, for all it is shown to.
 ///
 /// # Errors
-/// When the server does not offer the tool, or offers it with a definition that cannot be used.
-pub fn approve(stored: &mut StoredServer, tool: &str) -> Result<InventoryEvent, ApproveFault> {
-    let offered = |known: &&mut StoredTool| known.name.as_str() == tool && known.presence == Presence::Offered;
-    let known = stored.tools.iter_mut().find(offered).ok_or(ApproveFault::NotOffered)?;
-    read(&known.definition)
+/// When the server does not offer the tool with that definition, or it cannot be used.
+pub fn approve(stored: &mut StoredServer, tool: &str, seen: Digest) -> Result<InventoryEvent, ApproveFault> {
+    let mut tools = stored.tools.iter_mut();
+    let wanted = |known: &&mut StoredTool| {
+        known.name.as_str() == tool && known.presence == Presence::Offered && known.seen == seen
+    };
+    let known: Vec<&mut StoredTool> = tools.by_ref().filter(wanted).collect();
+    let first = known.first().ok_or(ApproveFault::NotOffered)?;
+    read(&first.definition)
         .and_then(|definition| definition.schemas)
         .map_err(ApproveFault::BadDefinition)?;
-    known.approved = Some(known.seen);
     let change = Change::ToolApproved {
-        tool: known.name.clone(),
-        approved: known.seen,
+        tool: first.name.clone(),
+        approved: seen,
     };
+    for known in known {
+        known.approved = Some(seen);
+    }
     Ok(InventoryEvent {
         server: stored.id.clone(),
         change,
@@ -369,97 +382,6 @@ impl Arrival<'_> {
     }
 }
 
-/// The definitions that have a name of their own; the others are reported and left out.
-fn sort_out(definitions: Vec<Arc<[u8]>>, changes: &mut Vec<Change>) -> BTreeMap<ToolName, (Arc<[u8]>, ReadDefinition)> {
-    let mut readable = BTreeMap::new();
-    let mut doubled = BTreeSet::new();
-    let mut reject = |position, tool, fault| changes.push(Change::ToolRejected { position, tool, fault });
-    for (position, definition) in definitions.into_iter().enumerate() {
-        match read(&definition) {
-            Err(fault) => reject(position, None, fault),
-            Ok(known) if readable.contains_key(&known.name) => {
-                reject(position, Some(known.name.clone()), DefinitionFault::DuplicateName);
-                doubled.insert(known.name);
-            }
-            Ok(known) if readable.len() >= MAX_TOOLS => reject(position, Some(known.name), DefinitionFault::TooMany),
-            Ok(known) => {
-                if let Err(fault) = known.schemas {
-                    reject(position, Some(known.name.clone()), fault);
-                }
-                readable.insert(known.name.clone(), (definition, known));
-            }
-        }
-    }
-    // Of two definitions with one name neither can be believed.
-    readable.retain(|name, _| !doubled.contains(name));
-    readable
-}
-
-fn merge_tools(
-    before: Vec<StoredTool>,
-    mut offered: BTreeMap<ToolName, (Arc<[u8]>, ReadDefinition)>,
-    arrival: Arrival<'_>,
-    changes: &mut Vec<Change>,
-) -> Vec<StoredTool> {
-    let mut tools = Vec::with_capacity(offered.len());
-    let mut vanished = Vec::new();
-    for mut known in before {
-        match offered.remove(&known.name) {
-            Some((definition, now)) => {
-                let (seen_before, approved_before) = (known.seen, known.approved);
-                let returned = known.presence == Presence::Vanished;
-                known.presence = Presence::Offered;
-                known.definition = definition;
-                known.seen = now.hash;
-                let vouched_for = matches!(arrival.trust, Trust::Internal | Trust::Verified);
-                if known.approved.is_none() && vouched_for && !arrival.doubts(&known.definition) {
-                    known.approved = Some(known.seen);
-                }
-                let (tool, seen, standing) = (known.name.clone(), known.seen, arrival.standing(&known));
-                if returned {
-                    changes.push(Change::ToolAdded { tool, seen, standing });
-                } else if seen != seen_before {
-                    changes.push(Change::ToolChanged { tool, seen, standing });
-                } else if known.approved != approved_before {
-                    changes.push(Change::ToolApproved { tool, approved: seen });
-                }
-                tools.push(known);
-            }
-            None => {
-                if known.presence == Presence::Offered {
-                    changes.push(Change::ToolVanished {
-                        tool: known.name.clone(),
-                    });
-                }
-                // A pin nobody approved protects nothing; the rest are kept up to a bound.
-                known.presence = Presence::Vanished;
-                vanished.extend(known.approved.is_some().then_some(known));
-            }
-        }
-    }
-    for (name, (definition, now)) in offered {
-        let approved = arrival.welcomes(&definition).then_some(now.hash);
-        let tool = StoredTool {
-            name,
-            definition,
-            seen: now.hash,
-            approved,
-            presence: Presence::Offered,
-        };
-        let standing = arrival.standing(&tool);
-        changes.push(Change::ToolAdded {
-            tool: tool.name.clone(),
-            seen: tool.seen,
-            standing,
-        });
-        tools.push(tool);
-    }
-    vanished.truncate(MAX_VANISHED);
-    tools.extend(vanished);
-    tools.sort_by(|one, other| one.name.cmp(&other.name));
-    tools
-}
-
 fn merge_instructions(
     before: StoredInstructions,
     seen: Option<String>,
@@ -477,11 +399,6 @@ fn merge_instructions(
     }
     now
 }
-
-/// The most tools one server may have in the inventory.
-const MAX_TOOLS: usize = 4096;
-/// The most pins of vanished tools that are kept of one server.
-const MAX_VANISHED: usize = 4096;
 
 #[cfg(test)]
 mod tests;

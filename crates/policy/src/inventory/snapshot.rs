@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+use vocabulary::{Digest, Face, Principal, ReasonCode, ServerId};
 
 use super::Inventory;
 use super::entry::{Standing, ToolEntry};
@@ -102,14 +102,24 @@ impl PolicySnapshot {
         self.callers.find_or_add(who, make)
     }
 
-    /// Finds a tool for a caller.
+    /// Finds a tool for a caller, as its client gets it.
     ///
     /// # Errors
-    /// When it does not exist, is quarantined, outside the caller's credential, or hidden by policy.
-    pub fn resolve(&self, caller: &Caller, server: &ServerId, tool: &str) -> Result<KnownTool, NotKnown> {
+    /// When it does not exist for such a client, is quarantined, outside the caller's credential, or hidden by policy.
+    pub fn resolve(&self, caller: &Caller, server: &ServerId, tool: &str, client: Face) -> Result<KnownTool, NotKnown> {
+        let place = self.inventory.place_for(server, tool, client);
+        self.resolve_at(caller, server, place)
+    }
+
+    pub(crate) fn resolve_at(
+        &self,
+        caller: &Caller,
+        server: &ServerId,
+        place: Option<usize>,
+    ) -> Result<KnownTool, NotKnown> {
         let caller = self.adopt(caller);
         let unknown = || builtin(ReasonCode::DenyToolNotFound, None);
-        let place = self.inventory.place(server, tool).ok_or_else(unknown)?;
+        let place = place.ok_or_else(unknown)?;
         let entry = self.inventory.tools().get(place).ok_or_else(unknown)?;
         if !caller.principal().servers.covers(server) {
             return Err(builtin(ReasonCode::DenyNoPermission, Some(entry)));

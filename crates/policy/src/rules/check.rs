@@ -111,7 +111,7 @@ fn unknown_names(rule: &Rule, inventory: &Inventory) -> Vec<String> {
                 Some((server, tool)) => match configured(server, inventory) {
                     None => faults.push(format!("no server `{server}` is configured")),
                     Some(server) if inventory.server(&server).is_none_or(|entry| entry.discovered.is_none()) => {}
-                    Some(server) if inventory.tool(&server, tool).is_none() => {
+                    Some(server) if inventory.tool(&server, tool).is_empty() => {
                         faults.push(format!("server `{server}` offers no tool `{tool}`"));
                     }
                     Some(_) => {}

@@ -9,7 +9,7 @@ use super::*;
 use crate::Verdict;
 use crate::context;
 use crate::decide::DEFAULT_DENY;
-use crate::tests::{agent, ask, call, in_groups, list, server, snapshot, tree};
+use crate::tests::{ANYBODY, agent, ask, call, in_groups, list, server, snapshot, tree};
 
 #[test]
 fn a_rule_that_asks_for_arguments_lists_the_tool_and_one_that_nothing_can_meet_does_not() {
@@ -102,8 +102,8 @@ fn two_principals_see_different_lists_in_stable_order() {
     );
     assert_eq!(list(&snapshot, &agent("b")), ["web/fetch", "web/post"]);
     let caller = snapshot.caller(&Arc::new(in_groups("a", &["dev"])));
-    assert_eq!(snapshot.visible(&caller, Some(&server("web"))).len(), 2);
-    assert_eq!(snapshot.visible(&caller, Some(&server("gone"))).len(), 0);
+    assert_eq!(snapshot.visible(&caller, Some(&server("web")), ANYBODY).len(), 2);
+    assert_eq!(snapshot.visible(&caller, Some(&server("gone")), ANYBODY).len(), 0);
 }
 
 #[test]
@@ -493,7 +493,7 @@ fn roughly_how_long_a_decision_and_a_list_take() {
         let caller = snapshot.caller(&who);
         let prepared = start.elapsed();
         let start = std::time::Instant::now();
-        let seen = snapshot.visible(&caller, None).len();
+        let seen = snapshot.visible(&caller, None, ANYBODY).len();
         println!(
             "{shape}: caller {prepared:?}, list of {seen} uncached {:?}",
             start.elapsed()
@@ -502,7 +502,9 @@ fn roughly_how_long_a_decision_and_a_list_take() {
         let start = std::time::Instant::now();
         for _ in 0..1000 {
             let caller = snapshot.caller(&who);
-            let known = snapshot.resolve(&caller, &server("files"), "t1").expect("visible");
+            let known = snapshot
+                .resolve(&caller, &server("files"), "t1", ANYBODY)
+                .expect("visible");
             let _ = snapshot.decide(&caller, known, &call(&arguments));
         }
         println!("{shape}: decision {:?}", start.elapsed() / 1000);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::{InventoryStore, Presence, StoreError, StoredInstructions, StoredServer, StoredTool};
 use rusqlite::{Connection, Row, params};
-use vocabulary::{Digest, ServerId, Timestamp, ToolName};
+use vocabulary::{Audience, CapabilitySet, Digest, Era, ServerId, Timestamp, ToolName};
 
 use super::{Store, StoreFault, digest_of, time_of};
 
@@ -21,8 +21,9 @@ impl InventoryStore for Store {
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
     let mut servers =
         connection.prepare("SELECT id, discovered, instructions, instructions_approved FROM servers ORDER BY id")?;
-    let mut tools = connection
-        .prepare("SELECT name, definition, seen, approved, presence FROM tools WHERE server = ?1 ORDER BY name")?;
+    let mut tools = connection.prepare(
+        "SELECT name, definition, seen, approved, presence, era, needs FROM tools WHERE server = ?1 ORDER BY rowid",
+    )?;
     let rows = servers.query_map([], |row| Ok(read_server(row)))?;
     rows.map(|row| {
         let mut server = row?.ok_or(StoreFault::Damaged { table: "servers" })?;
@@ -49,7 +50,8 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
         ],
     )?;
     let mut insert = transaction.prepare(
-        "INSERT INTO tools (server, name, definition, seen, approved, presence) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO tools (server, name, definition, seen, approved, presence, era, needs)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     for tool in &server.tools {
         let presence = match tool.presence {
@@ -63,7 +65,9 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
             definition,
             raw(&tool.seen),
             tool.approved.as_ref().map(raw),
-            presence
+            presence,
+            tool.audience.era.map(Era::as_str),
+            tool.audience.needs.as_number(),
         ])?;
     }
     drop(insert);
@@ -99,6 +103,13 @@ fn read_tool(row: &Row<'_>) -> Option<StoredTool> {
         seen: read_digest(row, 2)??,
         approved: read_digest(row, 3)?,
         presence,
+        audience: Audience {
+            era: match row.get::<_, Option<String>>(5).ok()? {
+                Some(word) => Some(Era::parse(&word)?),
+                None => None,
+            },
+            needs: CapabilitySet::from_number(row.get(6).ok()?)?,
+        },
     })
 }
 

@@ -417,7 +417,7 @@ impl PreparedCall {
     async fn set_level(&self, opened: &Opened) {
         let Some(level) = self.log_level else { return };
         let set = |level| std::mem::replace(&mut *lock(&opened.level), level);
-        let logs = mcp::server::member_span(&self.server.introduction().capabilities, "logging").is_some();
+        let logs = mcp::server::member_span(&self.server.introduction(self.era).capabilities, "logging").is_some();
         if !logs || set(Some(level)) == Some(level) {
             return;
         }

@@ -72,11 +72,13 @@ impl Backoffs {
 
 #[cfg(test)]
 mod tests {
+    use vocabulary::{Era, Face};
+
     use super::*;
 
     #[test]
     fn a_process_that_keeps_ending_is_started_later_and_later_and_one_that_lives_is_forgiven() {
-        let (backoffs, guest, now) = (Backoffs::default(), SessionKey::Shared, Instant::now());
+        let (backoffs, guest, now) = (Backoffs::default(), SessionKey::Shared(Era::Legacy), Instant::now());
         let wait = || match backoffs.admit(&guest, now) {
             Err(Failure::CrashLoop(wait)) => wait.as_secs(),
             _ => 0,
@@ -89,7 +91,7 @@ mod tests {
             .collect();
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert!(
-            backoffs.admit(&SessionKey::Discovery, now).is_ok(),
+            backoffs.admit(&SessionKey::Discovery(Face::LEAST), now).is_ok(),
             "another's is its own"
         );
         assert!(backoffs.admit(&guest, now + LONGEST_WAIT).is_ok());

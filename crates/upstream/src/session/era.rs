@@ -8,13 +8,14 @@ use http::StatusCode;
 use mcp::compose::{ModernMeta, Outgoing, OutgoingMeta};
 use mcp::server::{Introduction, ServerMessage, member_span, read_error, read_introduction, text_list_member};
 use mcp::{Era, ErrorCode, Version};
+use vocabulary::Face;
 
 use crate::call::exchange::{Answered, Exchange};
 use crate::call::observer::NoObserver;
 use crate::failure::Failure;
 use crate::http::{Post, plain_headers};
 use crate::server::Server;
-use crate::session::guest::Guest;
+use crate::session::guest::{Guest, SessionKey};
 use crate::session::open;
 
 /// A server that does not know `server/discover` may simply stay silent.
@@ -28,26 +29,79 @@ enum Said {
     Legacy,
 }
 
-impl Server {
-    /// The era it speaks; found out once.
-    ///
-    /// # Errors
-    /// When it cannot be reached.
-    pub async fn era(self: &Arc<Self>) -> Result<Era, Failure> {
-        if let Some(era) = self.known_era() {
-            return Ok(era);
+/// The eras that a server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Eras {
+    Legacy,
+    Modern,
+    Both,
+}
+
+impl Eras {
+    /// The era to speak for a client of this one: the client's, where the server has it.
+    pub(crate) fn toward(self, client: Era) -> Era {
+        match self {
+            Self::Legacy => Era::Legacy,
+            Self::Modern => Era::Modern,
+            Self::Both => client,
         }
-        let _one_at_a_time = self.finding_era.lock().await;
-        if let Some(era) = self.known_era() {
-            return Ok(era);
+    }
+
+    pub(crate) fn each(self) -> &'static [Era] {
+        match self {
+            Self::Legacy => &[Era::Legacy],
+            Self::Modern => &[Era::Modern],
+            Self::Both => &[Era::Modern, Era::Legacy],
         }
-        let era = Box::pin(detect(self)).await?;
-        self.remember_era(era);
-        Ok(era)
     }
 }
 
-/// Asks a server which era it speaks.
+impl Server {
+    /// The era it is spoken to in for a client of this one; what it speaks is found out once.
+    /// ADR 0055: the era follows the client.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn era_for(self: &Arc<Self>, client: Era) -> Result<Era, Failure> {
+        Ok(self.eras().await?.toward(client))
+    }
+
+    pub(crate) async fn eras(self: &Arc<Self>) -> Result<Eras, Failure> {
+        if let Some(eras) = self.known_eras() {
+            return Ok(eras);
+        }
+        let _one_at_a_time = self.finding_era.lock().await;
+        if let Some(eras) = self.known_eras() {
+            return Ok(eras);
+        }
+        let eras = Box::pin(find_out(self)).await?;
+        self.remember_eras(eras);
+        Ok(eras)
+    }
+}
+
+async fn find_out(server: &Arc<Server>) -> Result<Eras, Failure> {
+    let modern = Guest::gateway().key;
+    match detect(server).await? {
+        Era::Modern if begins_sessions(server).await => Ok(Eras::Both),
+        Era::Modern => Ok(Eras::Modern),
+        Era::Legacy => {
+            // The process that was asked in vain can still be introduced to.
+            server.sessions.hand_over(&modern, SessionKey::Discovery(Face::LEAST));
+            Ok(Eras::Legacy)
+        }
+    }
+}
+
+/// Whether a modern server has sessions too. A process has one era, so it gets another one to say it.
+pub(crate) async fn begins_sessions(server: &Arc<Server>) -> bool {
+    let guest = Guest::in_place_of(Face::LEAST);
+    server.sessions.forget(&guest.key);
+    let began = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), open::session(server, &guest)).await;
+    matches!(began, Ok(Ok(_)))
+}
+
+/// Asks a server whether it is modern.
 async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
     for _ in 0..2 {
         let asked = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), discover_once(server)).await;
@@ -64,7 +118,7 @@ async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
         };
         match said {
             Said::Modern(introduction) => {
-                server.learn(introduction);
+                server.learn(Era::Modern, introduction);
                 return Ok(Era::Modern);
             }
             Said::Legacy => return Ok(Era::Legacy),
@@ -79,7 +133,7 @@ pub(crate) async fn introduce(server: &Arc<Server>) -> Result<(), Failure> {
     for _ in 0..2 {
         match discover_once(server).await? {
             Said::Modern(introduction) => {
-                server.learn(introduction);
+                server.learn(Era::Modern, introduction);
                 return Ok(());
             }
             Said::Legacy => return Err(Failure::Refused("server/discover")),

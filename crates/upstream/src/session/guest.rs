@@ -1,15 +1,16 @@
 //! For whom a request is made: whose session or process it uses, and what that client can be asked.
 
 use bytes::Bytes;
-use vocabulary::Digest;
+use mcp::capabilities::TASKS_EXTENSION;
+use vocabulary::{Capability, CapabilitySet, Digest, Era, Face};
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SessionKey {
-    /// The gateway's own, for the inventory.
-    Discovery,
-    /// Everybody's, where the server keeps no state per user.
-    Shared,
+    /// The gateway's own, for the inventory: in place of such a client.
+    Discovery(Face),
+    /// Everybody's of one era, where the server keeps no state per user.
+    Shared(Era),
     /// That of one client, by the digest of its session, or of principal and capabilities.
     Client(Digest),
 }
@@ -19,6 +20,8 @@ pub enum SessionKey {
 pub struct Guest {
     /// Whose session to use.
     pub key: SessionKey,
+    /// The era of the client: a server of both is spoken to in it.
+    pub era: Era,
     /// What servers are told of the client's capabilities.
     pub capabilities: Relayed,
     /// Who opens the session's own stream.
@@ -60,6 +63,28 @@ impl Relayed {
         self.legacy.as_ref() == b"{}"
     }
 
+    /// What a client says that can all of these.
+    fn of(can: CapabilitySet) -> Self {
+        let part = |capability, text: &'static str| can.has(capability).then_some(text);
+        let object = |members: &[Option<&str>]| {
+            let said: Vec<&str> = members.iter().copied().flatten().collect();
+            format!("{{{}}}", said.join(","))
+        };
+        let modes = object(&[
+            part(Capability::Elicitation, r#""form":{}"#),
+            part(Capability::UrlElicitation, r#""url":{}"#),
+        ]);
+        let elicitation = (modes != "{}").then(|| format!(r#""elicitation":{modes}"#));
+        let sampling = part(Capability::Sampling, r#""sampling":{"tools":{},"context":{}}"#);
+        let roots = part(Capability::Roots, r#""roots":{"listChanged":true}"#);
+        let extension = format!(r#""extensions":{{"{TASKS_EXTENSION}":{{}}}}"#);
+        let tasks = can.has(Capability::Tasks).then_some(extension.as_str());
+        Self {
+            legacy: object(&[elicitation.as_deref(), sampling, roots]).into(),
+            modern: object(&[elicitation.as_deref(), sampling, roots, tasks]).into(),
+        }
+    }
+
     /// None.
     #[must_use]
     pub fn nothing() -> Self {
@@ -75,9 +100,18 @@ impl Guest {
     /// The gateway itself, which can be asked nothing.
     #[must_use]
     pub fn gateway() -> Self {
+        Self::in_place_of(Face {
+            era: Era::Modern,
+            can: CapabilitySet::NONE,
+        })
+    }
+
+    /// The gateway in place of such a client, to see what it would be shown. It answers no question.
+    pub(crate) fn in_place_of(client: Face) -> Self {
         Self {
-            key: SessionKey::Discovery,
-            capabilities: Relayed::nothing(),
+            key: SessionKey::Discovery(client),
+            era: client.era,
+            capabilities: Relayed::of(client.can),
             stream: OwnStream::Client,
             owner: None,
         }

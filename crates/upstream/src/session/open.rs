@@ -137,7 +137,7 @@ async fn introduce(guest: &Guest, server: &Arc<Server>, process: Option<Opened>)
     let version = version
         .filter(|version| version.era() == Era::Legacy)
         .ok_or(Failure::Version)?;
-    server.learn(introduction);
+    server.learn(Era::Legacy, introduction);
     let opened = Opened::introduced(before.as_ref(), version, answered.session_id);
     let body = compose::notification("notifications/initialized", None);
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;

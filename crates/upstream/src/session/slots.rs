@@ -36,6 +36,14 @@ impl Sessions {
         slot.opened.try_lock().ok().and_then(|mut opened| opened.take())
     }
 
+    /// What was opened for one is another's from now on, unless that one has its own.
+    pub(crate) fn hand_over(&self, from: &SessionKey, to: SessionKey) {
+        let mut slots = lock(&self.0);
+        if let Some(slot) = slots.remove(from) {
+            slots.entry(to).or_insert(slot);
+        }
+    }
+
     /// The place of one session. Past `most` of them, those idle for longest make room.
     pub(crate) fn slot(&self, key: SessionKey, most: usize) -> Result<SessionSlot, Failure> {
         let now = Instant::now();

@@ -1,8 +1,7 @@
 //! What a sealed state is good for: one principal, one request.
 
-use ledger::Era;
 use policy::Target;
-use vocabulary::Digest;
+use vocabulary::{Digest, Era};
 
 use crate::context::RequestContext;
 

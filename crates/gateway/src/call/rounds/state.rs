@@ -1,10 +1,9 @@
 //! What a client brings along from the round before, sealed so that it is good for this request of this principal alone.
 
 use bytes::Bytes;
-use ledger::Era;
 use mcp::{ErrorCode, Method, Request, mrtr};
 use upstream::RoundInput;
-use vocabulary::Digest;
+use vocabulary::{Digest, Era};
 
 use crate::call::rounds::binding::Binding;
 use crate::context::Ended;

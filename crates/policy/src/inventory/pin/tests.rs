@@ -1,3 +1,5 @@
+use vocabulary::{Capability, CapabilitySet, Era, Face};
+
 use super::*;
 use crate::inventory::Inventory;
 use crate::tests::{definition, discovered, discovery, facts, now};
@@ -9,7 +11,16 @@ fn later(stored: StoredServer, trust: Trust, definitions: &[&str]) -> Merged {
 
 fn standing(stored: &StoredServer, trust: Trust, tool: &str) -> Option<Standing> {
     let inventory = Inventory::assemble(&[facts(stored.id.as_str(), trust)], std::slice::from_ref(stored));
-    inventory.tool(&stored.id, tool).map(|entry| entry.standing.clone())
+    inventory
+        .tool(&stored.id, tool)
+        .first()
+        .map(|entry| entry.standing.clone())
+}
+
+/// Approves what is there of a tool.
+fn approve_all(stored: &mut StoredServer, tool: &str) -> Result<InventoryEvent, ApproveFault> {
+    let known = stored.tools.iter().find(|known| known.name.as_str() == tool);
+    approve(stored, tool, known.map_or(Digest::of(b""), |known| known.seen))
 }
 
 fn changes(merged: &Merged) -> Vec<&'static str> {
@@ -42,7 +53,7 @@ fn tools_of_unknown_servers_start_quarantined_until_approved() {
     let mut stored = discovered(&facts("lab", Trust::Unknown), &[&read]);
     let quarantined = Standing::Quarantined(QuarantineCause::FirstSight);
     assert_eq!(standing(&stored, Trust::Unknown, "read"), Some(quarantined));
-    let event = approve(&mut stored, "read").expect("offered");
+    let event = approve_all(&mut stored, "read").expect("offered");
     let change = Change::ToolApproved {
         tool: stored.tools[0].name.clone(),
         approved: stored.tools[0].seen,
@@ -154,7 +165,7 @@ fn a_definition_that_changes_back_is_approved_again() {
 fn raising_a_servers_trust_approves_what_waited_and_nothing_that_changed() {
     let (read, write) = (definition("read", "{}"), definition("write", "{}"));
     let mut stored = discovered(&facts("lab", Trust::Unknown), &[&read, &write]);
-    approve(&mut stored, "write").expect("offered");
+    approve_all(&mut stored, "write").expect("offered");
     let changed = write.replace("does write", "does more");
     let merged = later(stored, Trust::Verified, &[&read, &changed]);
     assert_eq!(
@@ -223,12 +234,12 @@ fn bad_definitions_are_reported_and_cannot_be_used_or_approved() {
         standing(&merged.stored, Trust::Internal, "good"),
         Some(Standing::Approved)
     );
-    let refused = approve(&mut merged.stored, "array");
+    let refused = approve_all(&mut merged.stored, "array");
     assert_eq!(
         refused,
         Err(ApproveFault::BadDefinition(DefinitionFault::BadInputSchema))
     );
-    assert_eq!(approve(&mut merged.stored, "twin"), Err(ApproveFault::NotOffered));
+    assert_eq!(approve_all(&mut merged.stored, "twin"), Err(ApproveFault::NotOffered));
 }
 
 #[test]
@@ -297,4 +308,160 @@ fn the_first_discovery_is_told_with_its_time() {
         now().plus(std::time::Duration::from_secs(9)),
     );
     assert_eq!(later.stored.discovered, Some(now()));
+}
+
+/// What clients of an era are shown that can be asked nothing, everything, and everything but one thing.
+fn shown(era: Era, list: impl Fn(CapabilitySet) -> Vec<String>) -> Vec<Shown> {
+    let all = CapabilitySet::all_of(era);
+    let sets = [CapabilitySet::NONE, all]
+        .into_iter()
+        .chain(all.iter().map(|one| all.without(one)));
+    sets.map(|can| Shown {
+        to: Face { era, can },
+        definitions: list(can).iter().map(|text| text.as_bytes().into()).collect(),
+    })
+    .collect()
+}
+
+fn seen_as(shown: Vec<Shown>) -> Discovery {
+    Discovery {
+        shown,
+        ..discovery("both", &[])
+    }
+}
+
+fn audiences(stored: &StoredServer, tool: &str) -> Vec<String> {
+    let inventory = Inventory::assemble(&[facts("both", Trust::Verified)], std::slice::from_ref(stored));
+    let definitions = inventory.tool(&stored.id, tool).iter();
+    definitions
+        .map(|entry| format!("{}: {}", entry.standing, entry.audience))
+        .collect()
+}
+
+// R102
+#[test]
+fn a_definition_that_differs_between_eras_is_two_definitions_of_one_tool() {
+    let ask = definition("ask", "{}");
+    let waits = ask.replace("does ask", "asks and waits");
+    let same = definition("same", "{}");
+    let legacy = shown(Era::Legacy, |_| {
+        vec![ask.clone(), same.clone(), definition("old", "{}")]
+    });
+    let modern = shown(Era::Modern, |_| vec![waits.clone(), same.clone()]);
+    let facts = facts("both", Trust::Community);
+    let merged = merge(None, seen_as([legacy, modern].concat()), &facts, now());
+    assert_eq!(
+        audiences(&merged.stored, "ask"),
+        [
+            "approved: clients of the legacy era",
+            "approved: clients of the modern era"
+        ]
+    );
+    assert_eq!(audiences(&merged.stored, "same"), ["approved: clients of both eras"]);
+    assert_eq!(
+        audiences(&merged.stored, "old"),
+        ["approved: clients of the legacy era"]
+    );
+}
+
+// R102
+#[test]
+fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
+    let (plain, needy, double) = (
+        definition("plain", "{}"),
+        definition("needy", "{}"),
+        definition("double", "{}"),
+    );
+    let either = definition("either", "{}");
+    let list = |can: CapabilitySet| {
+        let mut list = vec![plain.clone()];
+        list.extend(can.has(Capability::Sampling).then(|| needy.clone()));
+        let both = can.has(Capability::Roots) && can.has(Capability::Elicitation);
+        list.extend(both.then(|| double.clone()));
+        let any = can.has(Capability::Roots) || can.has(Capability::Sampling);
+        list.extend(any.then(|| either.clone()));
+        list
+    };
+    let facts = facts("both", Trust::Verified);
+    let stored = merge(None, seen_as(shown(Era::Legacy, list)), &facts, now()).stored;
+    assert_eq!(audiences(&stored, "plain"), ["approved: clients of both eras"]);
+    assert_eq!(
+        audiences(&stored, "needy"),
+        ["approved: clients of both eras that offer sampling"]
+    );
+    assert_eq!(
+        audiences(&stored, "double"),
+        ["approved: clients of both eras that offer elicitation and roots"]
+    );
+    let all = "elicitation and elicitation.url and sampling and roots";
+    assert_eq!(
+        audiences(&stored, "either"),
+        [format!("approved: clients of both eras that offer {all}")],
+        "what two capabilities bring, each alone, is shown to those who have all"
+    );
+}
+
+// R102: nobody gets round a pin by showing something else to some.
+#[test]
+fn a_further_definition_of_an_approved_tool_is_quarantined_whatever_the_trust() {
+    let honest = definition("read", "{}");
+    let other = honest.replace("does read", "reads all mail first");
+    for trust in [Trust::Internal, Trust::Verified, Trust::Community] {
+        let facts = facts("both", trust);
+        let first = merge(
+            None,
+            seen_as(shown(Era::Legacy, |_| vec![honest.clone()])),
+            &facts,
+            now(),
+        )
+        .stored;
+        let sometimes = |can: CapabilitySet| match can.has(Capability::Roots) {
+            true => vec![other.clone()],
+            false => vec![honest.clone()],
+        };
+        let merged = merge(Some(first), seen_as(shown(Era::Legacy, sometimes)), &facts, now());
+        assert_eq!(
+            audiences(&merged.stored, "read"),
+            [
+                "quarantined: definition changed: clients of both eras that offer roots",
+                "approved: clients of both eras"
+            ],
+            "{trust}"
+        );
+        let inventory = Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(&merged.stored));
+        let can: CapabilitySet = [Capability::Roots].into_iter().collect();
+        let era = Era::Legacy;
+        let place = inventory.place_for(&facts.id, "read", Face { era, can });
+        assert_eq!(
+            place,
+            Some(0),
+            "whoever offers roots does not get the other one instead"
+        );
+
+        let mut stored = merged.stored;
+        let seen = stored
+            .tools
+            .iter()
+            .find(|tool| tool.approved != Some(tool.seen))
+            .expect("one")
+            .seen;
+        approve(&mut stored, "read", seen).expect("offered");
+        let again = merge(Some(stored), seen_as(shown(era, sometimes)), &facts, now());
+        assert_eq!(again.events, [], "both are pinned now");
+    }
+}
+
+#[test]
+fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
+    let harmless = definition("t", r#"{"readOnlyHint":true,"openWorldHint":false}"#);
+    let harmful = definition("t", r#"{"destructiveHint":true,"openWorldHint":false}"#);
+    let legacy = shown(Era::Legacy, |_| vec![harmless.clone()]);
+    let modern = shown(Era::Modern, |_| vec![harmful.clone()]);
+    let facts = facts("both", Trust::Verified);
+    let stored = merge(None, seen_as([legacy, modern].concat()), &facts, now()).stored;
+    let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored]);
+    for entry in inventory.tool(&facts.id, "t") {
+        assert_eq!(entry.risk, vocabulary::Risk::High);
+        assert_eq!((entry.hints.read_only, entry.hints.open_world), (None, Some(false)));
+    }
 }

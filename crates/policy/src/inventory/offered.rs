@@ -1,0 +1,158 @@
+//! What a server offers, and to whom: its lists as each kind of client gets them, laid over each other. A definition that
+//! one era or a capability changes is one of several definitions of its tool.
+//! ADR 0055: the era follows the client, and definitions have faces.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use vocabulary::{Audience, Capability, CapabilitySet, Digest, Era, Face, ToolName};
+
+use super::entry::{DefinitionFault, ReadDefinition, read};
+use super::pin::Change;
+
+/// What a server showed to one kind of client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// To whom.
+    pub to: Face,
+    /// The tool objects, byte for byte.
+    pub definitions: Vec<Arc<[u8]>>,
+}
+
+impl Shown {
+    /// A list that is the same for all.
+    #[must_use]
+    pub fn to_all(definitions: Vec<Arc<[u8]>>) -> Self {
+        let to = Face::LEAST;
+        Self { to, definitions }
+    }
+}
+
+/// A definition that can be used, and for whom.
+#[derive(Clone)]
+pub(super) struct Offered {
+    pub(super) definition: Arc<[u8]>,
+    pub(super) hash: Digest,
+    pub(super) audience: Audience,
+}
+
+/// The tools that have a name of their own, each with its definitions; what cannot be used is told and left out.
+pub(super) fn offered(shown: Vec<Shown>) -> (BTreeMap<ToolName, Vec<Offered>>, Vec<Change>) {
+    let mut rejected = Vec::new();
+    let mut known = HashMap::new();
+    let lists: Vec<List> = shown
+        .into_iter()
+        .map(|shown| List {
+            to: shown.to,
+            tools: sort_out(shown.definitions, &mut known, &mut rejected),
+        })
+        .collect();
+    let eras: BTreeSet<Era> = lists.iter().map(|list| list.to.era).collect();
+    let names: BTreeSet<&ToolName> = lists.iter().flat_map(|list| list.tools.keys()).collect();
+    let offered = names
+        .into_iter()
+        .map(|name| (name.clone(), definitions_of(name, &lists, &eras)));
+    (offered.collect(), rejected)
+}
+
+/// One list: what can be used of it, by name.
+struct List {
+    to: Face,
+    tools: BTreeMap<ToolName, (Arc<[u8]>, Digest)>,
+}
+
+/// The definitions of one tool, one for each audience.
+fn definitions_of(name: &ToolName, lists: &[List], eras: &BTreeSet<Era>) -> Vec<Offered> {
+    let mut found: Vec<Offered> = Vec::new();
+    for era in eras {
+        let of_era: Vec<&List> = lists.iter().filter(|list| list.to.era == *era).collect();
+        for (definition, hash) in of_era.iter().filter_map(|list| list.tools.get(name)) {
+            let audience = Audience {
+                era: (eras.len() > 1).then_some(*era),
+                needs: needs(*era, &of_era, |list| {
+                    list.tools.get(name).is_some_and(|(_, other)| other == hash)
+                }),
+            };
+            if !found.iter().any(|one| one.hash == *hash && one.audience == audience) {
+                let (definition, hash) = (definition.clone(), *hash);
+                found.push(Offered {
+                    definition,
+                    hash,
+                    audience,
+                });
+            }
+        }
+    }
+    in_both_eras(found)
+}
+
+/// What a client needs to be shown a definition: what the definition vanishes without. One that comes with several
+/// capabilities and vanishes without none of them is shown to those alone who have them all.
+fn needs(era: Era, lists: &[&List], has: impl Fn(&List) -> bool) -> CapabilitySet {
+    let shown_to = |can: CapabilitySet| lists.iter().any(|list| list.to.can == can && has(list));
+    let all = CapabilitySet::all_of(era);
+    if shown_to(CapabilitySet::NONE) {
+        return CapabilitySet::NONE;
+    }
+    let vanishes_without = |capability: &Capability| !shown_to(all.without(*capability));
+    let needed: CapabilitySet = all.iter().filter(vanishes_without).collect();
+    if needed.is_empty() { all } else { needed }
+}
+
+/// What is the same in both eras is one definition for both.
+fn in_both_eras(found: Vec<Offered>) -> Vec<Offered> {
+    let mut joined: Vec<Offered> = Vec::with_capacity(found.len());
+    for one in found {
+        let same = |other: &&mut Offered| other.hash == one.hash && other.audience.needs == one.audience.needs;
+        match joined.iter_mut().find(same) {
+            Some(other) => other.audience.era = None,
+            None => joined.push(one),
+        }
+    }
+    joined
+}
+
+/// Reads a list. A definition that was read before is not read again.
+fn sort_out(
+    definitions: Vec<Arc<[u8]>>,
+    known: &mut HashMap<Arc<[u8]>, Result<(ToolName, Digest, Option<DefinitionFault>), DefinitionFault>>,
+    rejected: &mut Vec<Change>,
+) -> BTreeMap<ToolName, (Arc<[u8]>, Digest)> {
+    let mut readable = BTreeMap::new();
+    let mut doubled = BTreeSet::new();
+    let mut reject = |position, tool, fault| {
+        let change = Change::ToolRejected { position, tool, fault };
+        if !rejected.contains(&change) {
+            rejected.push(change);
+        }
+    };
+    for (position, definition) in definitions.into_iter().enumerate() {
+        let facts = known
+            .entry(definition.clone())
+            .or_insert_with(|| read(&definition).map(facts_of));
+        match facts.clone() {
+            Err(fault) => reject(position, None, fault),
+            Ok((name, ..)) if readable.contains_key(&name) => {
+                reject(position, Some(name.clone()), DefinitionFault::DuplicateName);
+                doubled.insert(name);
+            }
+            Ok((name, ..)) if readable.len() >= MAX_TOOLS => reject(position, Some(name), DefinitionFault::TooMany),
+            Ok((name, hash, fault)) => {
+                if let Some(fault) = fault {
+                    reject(position, Some(name.clone()), fault);
+                }
+                readable.insert(name, (definition, hash));
+            }
+        }
+    }
+    // Of two definitions with one name neither can be believed.
+    readable.retain(|name, _| !doubled.contains(name));
+    readable
+}
+
+fn facts_of(read: ReadDefinition) -> (ToolName, Digest, Option<DefinitionFault>) {
+    (read.name, read.hash, read.schemas.err())
+}
+
+/// The most tools one server may have in the inventory.
+const MAX_TOOLS: usize = 10_000;
