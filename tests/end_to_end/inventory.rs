@@ -244,3 +244,34 @@ fn entry(entries: &[Value], id: &str) -> Value {
         .find(|entry| entry["id"] == id || (entry["server"] == server && entry["name"] == name));
     found.unwrap_or_else(|| panic!("no {id} in {entries:?}")).clone()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_tools_are_listed_and_more_mark_the_server_degraded() {
+    // R099
+    let definitions: Vec<Value> = (0..10_001).map(|number| tool(&format!("t{number}"))).collect();
+    let (issuer, most, more) = (
+        Issuer::start().await,
+        Server::start(&definitions[..10_000]).await,
+        Server::start(&definitions).await,
+    );
+    let gateway = Setup::with(&issuer, &most).server("more", &more).start().await;
+    let shown = async || {
+        let listed = gateway.home.cli(&["server", "list", "--json"]).success();
+        let lines = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let facts = lines.map(|line| (line["id"].clone(), line["reach"].clone(), line["tools"].clone()));
+        facts.collect::<Vec<_>>()
+    };
+    crate::support::eventually("both are discovered", 120, async || {
+        shown().await.iter().all(|(_, reach, _)| reach != "unknown")
+    })
+    .await;
+    assert_eq!(
+        shown().await,
+        [
+            (json!("files"), json!("up"), json!(10_000)),
+            (json!("more"), json!("degraded"), json!(10_000))
+        ]
+    );
+    let listed = gateway.home.cli(&["server", "list", "--json"]).success();
+    assert!(listed.contains("its list has more than 10,000 entries"), "{listed}");
+}

@@ -138,3 +138,28 @@ async fn a_list_that_changes_is_asked_for_again_and_told_to_those_it_concerns() 
         assert_eq!(ann.names().await, ["read", "write"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_a_server_announces_is_passed_on_though_nothing_differs() {
+    // R111
+    for server in [Speaks::Legacy, Speaks::Modern] {
+        let harbour = Harbour::with(server, &["read"], |setup| setup).await;
+        let (ann, modern) = (harbour.agent("ann").await, harbour.modern("ann"));
+        assert_eq!(ann.names().await, ["read"]);
+        let mut of_ann = ann.listen(None).await;
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        let mut listening = modern.follow("subscriptions/listen", wanted).await;
+        listening.until("notifications/subscriptions/acknowledged").await;
+        let before = harbour.peer.asked("tools/list").len();
+        let changed = Beat::notify("notifications/tools/list_changed", &json!({}));
+        let beats = vec![changed, Beat::result(&crate::support::peer::ran("read"))];
+        harbour.peer.always("read", crate::support::Turn::Stream(beats));
+        modern.call("read", json!({})).await;
+        of_ann.until("notifications/tools/list_changed").await;
+        listening.until("notifications/tools/list_changed").await;
+        assert!(
+            harbour.peer.asked("tools/list").len() > before,
+            "it was asked again first"
+        );
+    }
+}

@@ -109,6 +109,7 @@ struct Script {
     has_sessions: bool,
     version: &'static str,
     capabilities: Value,
+    instructions: Option<String>,
     lists: BTreeMap<&'static str, Vec<String>>,
     looping: BTreeSet<&'static str>,
     plays: BTreeMap<String, Play>,
@@ -131,6 +132,7 @@ impl Peer {
             has_sessions: false,
             version: "2025-11-25",
             capabilities,
+            instructions: None,
             lists: BTreeMap::from([("tools", definitions)]),
             looping: BTreeSet::new(),
             plays: BTreeMap::new(),
@@ -157,6 +159,11 @@ impl Peer {
     }
 
     /// From now on it speaks this era.
+    /// From now on it introduces itself with these instructions.
+    pub(crate) fn instruct(&self, text: &str) {
+        self.script().instructions = Some(text.to_owned());
+    }
+
     /// A modern one speaks the other era too, with whoever begins in it.
     pub(crate) fn have_sessions(&self) {
         self.script().has_sessions = true;
@@ -301,8 +308,11 @@ impl Script {
             self.opened += 1;
             let id = format!("peer-session-{}", self.opened);
             self.sessions.insert(id.clone());
-            let result = json!({"protocolVersion": self.version, "capabilities": self.capabilities,
+            let mut result = json!({"protocolVersion": self.version, "capabilities": self.capabilities,
                 "serverInfo": {"name": "peer", "version": "1"}});
+            if let Some(text) = &self.instructions {
+                result["instructions"] = json!(text);
+            }
             return Reaction::Result(result.to_string(), format!("Mcp-Session-Id: {id}\r\n"));
         }
         match session {

@@ -87,6 +87,25 @@ impl Ledger {
         self.submit(Entry::Event(event)).await.map(Written::into_event)
     }
 
+    /// Records several things in this order; those written together share what makes them last.
+    ///
+    /// # Errors
+    /// When one could not be written: what they announce must not happen.
+    pub async fn append_events(&self, events: Vec<Event>) -> Result<(), LedgerDown> {
+        let mut events = events.into_iter().peekable();
+        while events.peek().is_some() {
+            let some: Vec<_> = events
+                .by_ref()
+                .take(TOGETHER)
+                .map(|event| self.enqueue(Entry::Event(event)))
+                .collect();
+            for answer in some {
+                answer?.await.unwrap_or(Err(LedgerDown::Stopped))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Records a fact and gives it back with the proof.
     ///
     /// # Errors
@@ -180,6 +199,9 @@ impl Ledger {
         }
     }
 }
+
+/// How many things are recorded together at most; far fewer than the queue holds.
+const TOGETHER: usize = 64;
 
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -177,12 +177,11 @@ impl Running {
     }
 
     pub(super) async fn record(&self, events: &[InventoryEvent]) -> anyhow::Result<()> {
-        for event in events {
-            self.ledger
-                .append_event(Event::Inventory(note(event, "system")))
-                .await?;
-        }
-        Ok(())
+        let events = events
+            .iter()
+            .map(|event| Event::Inventory(note(event, "system")))
+            .collect();
+        Ok(self.ledger.append_events(events).await?)
     }
 }
 
@@ -216,10 +215,14 @@ fn without_forgeries(seen: Discovery) -> (Discovery, BTreeSet<Digest>) {
 
 /// A record for each tool that came with such members: once, when it is added or changed.
 fn forged_members(merged: &Merged, forged: &BTreeSet<Digest>) -> Vec<ScreeningDecision> {
-    let is_forged = |name: &&ToolName| {
-        let mut tools = merged.stored.tools.iter();
-        tools.any(|tool| tool.name == **name && forged.contains(&Digest::of(&tool.definition)))
-    };
+    let with_forgeries: BTreeSet<&ToolName> = merged
+        .stored
+        .tools
+        .iter()
+        .filter(|tool| !forged.is_empty() && forged.contains(&Digest::of(&tool.definition)))
+        .map(|tool| &tool.name)
+        .collect();
+    let is_forged = |name: &&ToolName| with_forgeries.contains(*name);
     let record = |tool: &ToolName| {
         let message = "members of the definition's `_meta` that only the gateway may write were taken out".to_owned();
         let (act, stage) = (ScreeningAct::Stripped, ScreeningStage::Meta);
@@ -275,8 +278,10 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
         Mode::Warn => ScreeningMode::Warn,
         Mode::Strict => ScreeningMode::Strict,
     };
+    // Tools are stored in order of name.
     let schema_in = |server: &StoredServer, name: &ToolName| {
-        let tool = server.tools.iter().find(|tool| tool.name == *name)?;
+        let place = server.tools.partition_point(|tool| tool.name < *name);
+        let tool = server.tools.get(place).filter(|tool| tool.name == *name)?;
         let span = mcp::server::member_span(&tool.definition, "outputSchema")?;
         Some(tool.definition.get(span)?.to_vec())
     };
