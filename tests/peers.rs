@@ -4,9 +4,11 @@
 
 mod capabilities;
 mod conformance;
+mod databases;
 mod defaults;
 mod egress;
 mod fixture;
+mod hosts;
 mod shim;
 mod stdio;
 mod tasks;

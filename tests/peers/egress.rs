@@ -1,63 +1,31 @@
 //! Published servers that need the network, in the sandbox: what the operator named is reached, and nothing beside it.
-//!
-//! The gateway gets a name of its own (`harbour.test`) through an `/etc/hosts` that it alone sees, which takes root.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
+use super::hosts::{self, PAGE, attempts};
 use super::{are_installed, script};
-use crate::support::environment::{self, command, portreeve};
-use crate::support::records;
+use crate::support::certificates::self_signed;
+use crate::support::environment;
 use crate::support::{Agent, Gateway, Issuer, Setup, eventually};
 
-const PAGE: &str = "high water at noon";
-
-/// A web server on an address of the loopback that is nobody else's, on the port that needs no proxy.
-async fn page() -> Ipv4Addr {
-    let number = std::process::id();
-    let [.., a, b] = number.to_be_bytes();
-    let address = Ipv4Addr::new(127, 77, a, b);
-    let listener = TcpListener::bind((address, 80)).await.unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let _ = stream.read(&mut [0; 4096]).await;
-                let length = PAGE.len();
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n");
-                let _ = stream
-                    .write_all(format!("{head}Connection: close\r\n\r\n{PAGE}").as_bytes())
-                    .await;
-            });
-        }
-    });
-    address
-}
-
-/// A gateway that knows `harbour.test` and `elsewhere.test`, with one server that may reach the former.
-async fn gateway(server: Value) -> Option<(Gateway, Agent)> {
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: a name for one process takes root");
-        return None;
-    }
-    let (issuer, address) = (Issuer::start().await, page().await);
-    let home = Setup::new()
+/// A gateway with one server that may reach `harbour.test` on one port.
+async fn gateway(server: Value, port: u16) -> Option<(Gateway, Agent)> {
+    let issuer = Issuer::start().await;
+    let setup = Setup::new()
         .issuer(&issuer)
         .set("servers.web", server)
         .set("servers.web.trust", "internal")
         .set("servers.web.sandbox.net", "allowlist")
-        .set("servers.web.sandbox.allow", json!(["harbour.test:80"]))
-        .set("servers.web.sandbox.private", json!([format!("{address}/32")]))
-        .home();
-    let hosts = format!("127.0.0.1 localhost\n{address} harbour.test\n{address} elsewhere.test\n");
-    std::fs::write(home.path("hosts"), hosts).unwrap();
-    let mut program = command("unshare");
-    program.args(["--mount", "sh", "-c", r#"mount --bind "$0" /etc/hosts && exec "$@""#]);
-    program.arg(home.path("hosts")).arg(portreeve());
-    let gateway = Gateway::start_as(home, program).await;
+        .set("servers.web.sandbox.allow", json!([format!("harbour.test:{port}")]))
+        .set(
+            "servers.web.sandbox.private",
+            json!([format!("{}/32", hosts::address())]),
+        );
+    let gateway = hosts::start(setup).await?;
     let agent = Agent::connect(&gateway, "/mcp/web", &issuer.token("ann")).await;
     eventually("the server was discovered", 90, async || {
         agent.names().await.iter().any(|name| name == "fetch")
@@ -66,17 +34,8 @@ async fn gateway(server: Value) -> Option<(Gateway, Agent)> {
     Some((gateway, agent))
 }
 
-/// What the log says of attempts to reach a host: results and reasons.
-fn attempts(gateway: &Gateway, host: &str) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let found = records::all(&gateway.home).into_iter();
-    let found = found.filter(|record| record["type"] == "egress" && record["dst"]["host"] == host);
-    found
-        .map(|record| (text(&record["result"]), text(&record["reason"])))
-        .collect()
-}
-
-async fn reaches_what_is_named_and_nothing_else(gateway: &Gateway, agent: &Agent, more: Value) {
+/// Fetches from `harbour.test`, and not from `elsewhere.test` on the same port.
+async fn reaches_what_is_named_and_nothing_else(gateway: &Gateway, agent: &Agent, place: &str, more: Value) {
     let fetch = async |url: &str| {
         let mut arguments = json!({ "url": url });
         arguments
@@ -85,15 +44,17 @@ async fn reaches_what_is_named_and_nothing_else(gateway: &Gateway, agent: &Agent
             .extend(more.as_object().unwrap().clone());
         agent.call("fetch", arguments).await
     };
-    let reached = fetch("http://harbour.test/").await;
+    let reached = fetch(place).await;
     assert!(reached.text().contains(PAGE), "{}\n{}", reached.text(), gateway.logs());
     assert_eq!(gateway.receipt_of(&reached)["sandbox"]["net_policy"], "allowlist");
-    let refused = fetch("http://elsewhere.test/").await;
+    let refused = fetch(&place.replace("harbour", "elsewhere")).await;
     assert!(!refused.text().contains(PAGE), "{}", refused.text());
     eventually("both attempts are in the log", 10, async || {
         let allowed = attempts(gateway, "harbour.test");
         let blocked = attempts(gateway, "elsewhere.test");
-        allowed.iter().any(|(result, _)| result == "allowed")
+        allowed
+            .iter()
+            .any(|(result, reason)| result == "allowed" && reason == "allowlisted_private")
             && blocked
                 .iter()
                 .any(|(result, reason)| result == "blocked" && reason == "domain_not_allowlisted")
@@ -106,16 +67,51 @@ async fn reaches_what_is_named_and_nothing_else(gateway: &Gateway, agent: &Agent
     );
 }
 
+/// A server that deletes every proxy variable and then uses `fetch` of Node.
+fn fetching_server() -> Value {
+    let server = script("fetching_server.mjs");
+    let directory = server.parent().unwrap().to_owned();
+    json!({"command": ["node", server], "sandbox": {"read": [directory]}})
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fetch_of_node_needs_no_proxy_variables() {
     // R147
-    let server = script("fetching_server.mjs");
-    let directory = server.parent().unwrap().to_owned();
-    let entry = json!({"command": ["node", server], "sandbox": {"read": [directory]}});
-    let Some((gateway, agent)) = gateway(entry).await else {
+    hosts::page(80).await;
+    let Some((gateway, agent)) = gateway(fetching_server(), 80).await else {
         return;
     };
-    reaches_what_is_named_and_nothing_else(&gateway, &agent, json!({})).await;
+    reaches_what_is_named_and_nothing_else(&gateway, &agent, "http://harbour.test/", json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fetch_of_node_reaches_another_port_that_is_named() {
+    // R147
+    let certificate = self_signed(&["harbour.test", "elsewhere.test"]);
+    let acceptor = TlsAcceptor::from(certificate.serve());
+    let listener = TcpListener::bind((hosts::address(), 8443)).await.unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    hosts::answer(stream).await;
+                }
+            });
+        }
+    });
+    let trusted = tempfile::TempDir::new().unwrap();
+    let file = trusted.path().join("ca.pem");
+    std::fs::write(&file, &certificate.pem).unwrap();
+    std::fs::set_permissions(trusted.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut server = fetching_server();
+    let read = server["sandbox"]["read"].as_array_mut().unwrap();
+    read.push(json!(trusted.path()));
+    server["sandbox"]["env"] = json!({"NODE_EXTRA_CA_CERTS": format!("text:{}", file.display())});
+    let Some((gateway, agent)) = gateway(server, 8443).await else {
+        return;
+    };
+    reaches_what_is_named_and_nothing_else(&gateway, &agent, "https://harbour.test:8443/", json!({})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,8 +140,10 @@ async fn mcp_server_fetch_reaches_what_is_named() {
     // Inside, names resolve to stand-ins, which this server takes for private addresses; the gateway judges the real ones.
     let words = json!([interpreter, program, "--ignore-robots-txt", "--allow-private-ips"]);
     let entry = json!({"command": words, "sandbox": {"read": read}});
-    let Some((gateway, agent)) = gateway(entry).await else {
+    hosts::page(80).await;
+    let Some((gateway, agent)) = gateway(entry, 80).await else {
         return;
     };
-    reaches_what_is_named_and_nothing_else(&gateway, &agent, json!({"raw": true})).await;
+    let place = "http://harbour.test/page.html";
+    reaches_what_is_named_and_nothing_else(&gateway, &agent, place, json!({"raw": true})).await;
 }

@@ -32,6 +32,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::allow::MOST_DOORS;
 pub use self::allow::{AllowedDestination, Allowlist, AllowlistFault, FaultKind};
 pub use self::gate::{GATE_PORT, Gate};
 pub use self::host::Host;
@@ -57,6 +58,8 @@ pub struct Doors {
     pub dns6: std::net::UdpSocket,
     /// 127.0.0.1:3129: the way to the gateway, for sandboxes that are given one; closed for all others.
     pub gate: Option<std::net::TcpListener>,
+    /// Both families, one for each of [`Allowlist::door_ports`].
+    pub others: Vec<std::net::TcpListener>,
     /// A packet socket whose filter passes UDP and refused TCP connections.
     pub tap: OwnedFd,
 }
@@ -90,17 +93,21 @@ impl Egress {
         });
         let tap = Arc::new(doors.tap);
         let watched = tap::open(&tap)?;
-        let listeners = [
+        let mut listeners = vec![
             (Door::Proxy, listen(doors.proxy)?),
             (Door::Tls, listen(doors.tls)?),
             (Door::Http, listen(doors.http)?),
         ];
+        for other in doors.others {
+            listeners.push((Door::Other, listen(other)?));
+        }
         let resolvers = [datagrams(doors.dns, Family::V4)?, datagrams(doors.dns6, Family::V6)?];
         let mut tasks = vec![
             tokio::spawn(tap::serve(watched, room.clone())),
             tokio::spawn(tick(room.clone())),
         ];
-        tasks.extend(listeners.map(|(door, listener)| tokio::spawn(attend(listener, door, room.clone()))));
+        let attended = listeners.into_iter();
+        tasks.extend(attended.map(|(door, listener)| tokio::spawn(attend(listener, door, room.clone()))));
         tasks.extend(
             resolvers
                 .into_iter()
@@ -178,6 +185,7 @@ enum Door {
     Proxy,
     Tls,
     Http,
+    Other,
 }
 
 impl Door {
@@ -186,6 +194,7 @@ impl Door {
             Self::Proxy => Event::Connect,
             Self::Tls => Event::Tls,
             Self::Http => Event::Http,
+            Self::Other => Event::DirectTcp,
         }
     }
 }
@@ -224,7 +233,7 @@ async fn receive(door: Door, guest: Guest, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     match door {
         Door::Proxy => proxy::serve(&guest, stream).await,
-        Door::Tls | Door::Http => transparent::serve(&guest, stream, door.event()).await,
+        Door::Tls | Door::Http | Door::Other => transparent::serve(&guest, stream, door.event()).await,
     }
 }
 

@@ -212,6 +212,7 @@ fn doors(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Doors> {
         dns6: UdpSocket::from(descriptors.next()?),
         gate: Some(TcpListener::from(descriptors.next()?)),
         tap: descriptors.next()?,
+        others: descriptors.map(TcpListener::from).collect(),
     })
 }
 

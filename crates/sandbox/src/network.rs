@@ -16,7 +16,7 @@ use crate::sys;
 
 pub(crate) use self::tap::tap;
 
-/// The sockets the gateway serves, in the order in which `launch.rs` unpacks them; the tap comes last.
+/// The sockets the gateway serves, in the order in which `launch.rs` unpacks them.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     proxy: OwnedFd,
@@ -25,17 +25,19 @@ pub(crate) struct Listeners {
     dns: OwnedFd,
     dns6: OwnedFd,
     gate: OwnedFd,
+    others: Vec<OwnedFd>,
 }
 
 impl Listeners {
     /// All doors in their order.
     pub(crate) fn with_tap(self, tap: OwnedFd) -> Vec<OwnedFd> {
-        vec![self.proxy, self.tls, self.http, self.dns, self.dns6, self.gate, tap]
+        let fixed = [self.proxy, self.tls, self.http, self.dns, self.dns6, self.gate, tap];
+        fixed.into_iter().chain(self.others).collect()
     }
 }
 
-/// Makes every address local and opens the doors. Must be called inside the new network namespace.
-pub(crate) fn open_doors() -> io::Result<Listeners> {
+/// Makes every address local and opens the doors, one for each of `ports` among them. Must be called inside the new network namespace.
+pub(crate) fn open_doors(ports: &[u16]) -> io::Result<Listeners> {
     route::make_everything_local()?;
     Ok(Listeners {
         proxy: tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, PROXY_PORT).into())?,
@@ -44,6 +46,7 @@ pub(crate) fn open_doors() -> io::Result<Listeners> {
         dns: dns()?,
         dns6: dns6()?,
         gate: tcp(SocketAddrV4::new(Ipv4Addr::LOCALHOST, GATE_PORT).into())?,
+        others: ports.iter().copied().map(tcp_everywhere).collect::<io::Result<_>>()?,
     })
 }
 

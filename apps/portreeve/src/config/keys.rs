@@ -217,7 +217,7 @@ const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.sandbox.allow",
-        "Hosts that may be reached with `allowlist`: `\"api.example.org\"` (port 443), `\"*.example.org:8443\"`.",
+        "Hosts that may be reached with `allowlist`: `\"api.example.org\"` (port 443), `\"*.example.org:8443\"`, `\"db.internal:5432\"`.",
         Default("[]", "nothing"),
     ),
     key(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use sandbox::{FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits};
+use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits};
 use settings::{Complaint, Entry, Reference, Section, quoted};
 use vocabulary::{Digest, Secret, ServerId};
 
@@ -135,6 +135,30 @@ impl Process {
             section.fault(
                 "allow",
                 Complaint::new("is of no use without `net = \"allowlist\"`").hint("write that, or remove the list"),
+            );
+        }
+        self.look_at_hosts(section);
+    }
+
+    /// Hosts that are listed and still out of reach for some programs, or for all.
+    fn look_at_hosts(&self, section: &Section<'_>) {
+        let Ok(list) = Allowlist::parse(&self.allow, &self.private) else {
+            return;
+        };
+        if list.names_localhost_in_vain() {
+            let complaint = Complaint::new("names `localhost`, which is not reached without the loopback in `private`");
+            section.warn(
+                "allow",
+                complaint.hint(r#"write `private = ["127.0.0.0/8", "::1/128"]`, or remove the entry"#),
+            );
+        }
+        for port in list.proxy_only_ports() {
+            let complaint = Complaint::new(format!(
+                "names port {port}, which the sandbox uses itself: only programs that use its proxy get there"
+            ));
+            section.warn(
+                "allow",
+                complaint.hint("let the server use HTTP_PROXY or ALL_PROXY, or let it be"),
             );
         }
     }

@@ -76,6 +76,31 @@ fn warnings(desk: &Desk, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn hosts_that_are_listed_in_vain_are_told_with_what_to_write() {
+    let told = |lists: &str| {
+        let server = format!(
+            "[servers.db]\ncommand = [\"true\"]\nisolation = \"shared\"\nsandbox = {{ net = \"allowlist\", {lists} }}\n"
+        );
+        let mut told = warnings(&Desk::new(), &server);
+        told.retain(|warning| warning.contains("allow"));
+        told
+    };
+    let [warning] = told(r#"allow = ["localhost:5432"]"#).try_into().unwrap();
+    assert!(
+        warning.contains("`localhost`") && warning.contains(r#"private = ["127.0.0.0/8", "::1/128"]"#),
+        "{warning}"
+    );
+    assert_eq!(
+        told(r#"allow = ["localhost:5432"], private = ["::1/128"]"#),
+        Vec::<String>::new()
+    );
+    let [warning] = told(r#"allow = ["squid.example:3128", "db.example:5432"]"#)
+        .try_into()
+        .unwrap();
+    assert!(warning.contains("port 3128"), "{warning}");
+}
+
+#[test]
 fn an_empty_file_is_a_whole_configuration_with_the_defaults_of_the_contract() {
     let config = load("").expect("sound");
     assert_eq!(config.listen.mcp, "127.0.0.1:8443".parse().unwrap());

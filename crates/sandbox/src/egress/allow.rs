@@ -1,12 +1,15 @@
 //! The list of what a sandbox may reach, and the proof that a destination is on it.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::egress::address::{Class, Range, RangeFault, classify};
+use crate::egress::gate::GATE_PORT;
 use crate::egress::host::{Host, read_port};
 use crate::egress::own;
 use crate::egress::record::Reason;
+use crate::environment::PROXY_PORT;
 
 /// Hosts with ports that a sandbox may reach, and inside ranges that these hosts may lie in. An entry is `host` (port
 /// 443), `host:port`, or `*.host` for every name below `host` at any depth, not for `host` itself.
@@ -70,13 +73,15 @@ pub enum FaultKind {
     NotCidr,
     /// A range with link-local, metadata or other addresses that are never reachable.
     NeverReachable,
+    /// One port more than a sandbox has doors for.
+    TooManyPorts,
 }
 
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::IpLiteral => {
-                "is an address; a sandbox reaches hosts by name only: write the host's name, and its range in `private` if it is not public"
+                "is an address; a sandbox reaches hosts by name only: write the host's name (`localhost` for this machine's loopback), and its range in `private` if it is not public"
             }
             Self::Everything => {
                 "allows every host; a list that allows everything protects nothing: name the hosts, or `*.example.org` for those below one"
@@ -97,6 +102,9 @@ impl fmt::Display for FaultKind {
             Self::NeverReachable => {
                 "holds link-local, metadata, unspecified, multicast or translated addresses; these are never reachable from a sandbox: write a narrower range without them"
             }
+            Self::TooManyPorts => {
+                "names one more port than a sandbox has doors for, which are 64 beside 443 and 80: name fewer ports"
+            }
         })
     }
 }
@@ -113,6 +121,13 @@ impl Allowlist {
             match Entry::parse(text) {
                 Ok(entry) => entries.push(entry),
                 Err(kind) => faults.push(fault("allow", index, text, kind)),
+            }
+        }
+        let mut doors = BTreeSet::new();
+        for (index, text) in allow.iter().enumerate() {
+            let port = Entry::parse(text).ok().and_then(|entry| entry.door_port());
+            if port.is_some_and(|port| doors.insert(port)) && doors.len() > MOST_DOORS {
+                faults.push(fault("allow", index, text, FaultKind::TooManyPorts));
             }
         }
         let mut ranges = Vec::new();
@@ -140,6 +155,38 @@ impl Allowlist {
             entries: Vec::new(),
             private: Vec::new(),
         }
+    }
+
+    /// The ports that need a door of their own, beside 443 and 80: programs that know of no proxy connect to these. The
+    /// ports of the sandbox's own proxy and gate are taken; hosts there are reached through the proxy alone. ADR 0056.
+    #[must_use]
+    pub fn door_ports(&self) -> BTreeSet<u16> {
+        self.entries.iter().filter_map(Entry::door_port).collect()
+    }
+
+    /// The ports of the list that have no door, because the sandbox's own proxy and gate are there.
+    #[must_use]
+    pub fn proxy_only_ports(&self) -> BTreeSet<u16> {
+        let ports = self.entries.iter().map(|entry| entry.port);
+        ports.filter(|port| TAKEN.contains(port)).collect()
+    }
+
+    /// Whether the list names `localhost` without naming its address in `private`, so that it cannot be reached.
+    #[must_use]
+    pub fn names_localhost_in_vain(&self) -> bool {
+        let localhost = Host::localhost();
+        self.entries
+            .iter()
+            .any(|entry| entry.scope == Scope::Exactly(localhost.clone()))
+            && self.loopback().is_empty()
+    }
+
+    /// The host's loopback addresses, as far as `private` lists them: all that `localhost` ever means.
+    pub(crate) fn loopback(&self) -> Vec<IpAddr> {
+        let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        both.into_iter()
+            .filter(|address| self.admits(*address).is_some())
+            .collect()
     }
 
     /// Decides whether host and port are on the list.
@@ -228,6 +275,11 @@ impl Entry {
         Ok(Self { scope, port })
     }
 
+    fn door_port(&self) -> Option<u16> {
+        let usual = [DEFAULT_PORT, HTTP_PORT].contains(&self.port);
+        (!usual && !TAKEN.contains(&self.port)).then_some(self.port)
+    }
+
     fn names(&self, host: &Host) -> bool {
         match &self.scope {
             Scope::Exactly(name) => host == name,
@@ -255,179 +307,13 @@ fn fault(list: &'static str, index: usize, entry: &str, kind: FaultKind) -> Allo
 }
 
 const DEFAULT_PORT: u16 = 443;
+const HTTP_PORT: u16 = 80;
+
+/// Ports of the sandbox itself.
+const TAKEN: [u16; 2] = [PROXY_PORT, GATE_PORT];
+
+/// Each door is a descriptor in the gateway and a listener inside.
+pub(crate) const MOST_DOORS: usize = 64;
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn list(allow: &[&str]) -> Allowlist {
-        let allow: Vec<_> = allow.iter().map(|text| (*text).to_owned()).collect();
-        Allowlist::parse(&allow, &[]).unwrap()
-    }
-
-    fn verdict(list: &Allowlist, host: &str, port: u16) -> Reason {
-        match list.check(host.as_bytes(), port) {
-            Ok(_) => Reason::Allowlisted,
-            Err(reason) => reason,
-        }
-    }
-
-    #[test]
-    fn an_empty_list_allows_nothing() {
-        for host in ["good.test", "localhost", "*", "", "a.b"] {
-            assert!(Allowlist::nothing().check(host.as_bytes(), 443).is_err());
-        }
-        assert_eq!(Allowlist::parse(&[], &[]), Ok(Allowlist::nothing()));
-    }
-
-    #[test]
-    fn host_and_port_must_both_be_named() {
-        let list = list(&["good.test", "Other.Test:8443", "both.test:80", "both.test:443"]);
-        assert_eq!(verdict(&list, "good.test", 443), Reason::Allowlisted);
-        assert_eq!(verdict(&list, "GOOD.test.", 443), Reason::Allowlisted);
-        assert_eq!(verdict(&list, "other.test", 8443), Reason::Allowlisted);
-        assert_eq!(verdict(&list, "both.test", 80), Reason::Allowlisted);
-        for (host, port) in [
-            ("good.test", 22),
-            ("good.test", 8080),
-            ("good.test", 80),
-            ("other.test", 443),
-            ("good.test", 0),
-        ] {
-            assert_eq!(verdict(&list, host, port), Reason::PortNotAllowed, "{host}:{port}");
-        }
-    }
-
-    #[test]
-    fn names_that_only_look_alike_are_not_on_the_list() {
-        let list = list(&["good.test", "*.wild.test"]);
-        for host in [
-            "good.test.evil.test",
-            "evilgood.test",
-            "wild.test",
-            "xwild.test",
-            "evilwild.test",
-            "a.wild.test.evil.test",
-            "sub.good.test",
-            "test",
-        ] {
-            assert_eq!(verdict(&list, host, 443), Reason::DomainNotAllowlisted, "{host}");
-        }
-        for host in [
-            "good.test@evil.test",
-            "good%2etest",
-            "good\u{3002}test",
-            "good.test\0",
-            ".wild.test",
-            "*.wild.test",
-            "1.2.3.4",
-        ] {
-            assert_eq!(verdict(&list, host, 443), Reason::IpLiteralOrMalformedHost, "{host}");
-        }
-        assert_eq!(verdict(&list, "a.wild.test", 443), Reason::Allowlisted);
-        assert_eq!(verdict(&list, "a.b.wild.test", 443), Reason::Allowlisted);
-    }
-
-    #[test]
-    fn every_fault_is_reported_with_its_place() {
-        let cases = [
-            ("93.184.216.34", FaultKind::IpLiteral),
-            ("93.184.216.34:443", FaultKind::IpLiteral),
-            ("[::1]:443", FaultKind::IpLiteral),
-            ("::1", FaultKind::IpLiteral),
-            ("127.1", FaultKind::IpLiteral),
-            ("2130706433", FaultKind::IpLiteral),
-            ("0x7f.1", FaultKind::IpLiteral),
-            ("*", FaultKind::Everything),
-            ("*:443", FaultKind::Everything),
-            ("https://good.test", FaultKind::Url),
-            ("good.test/path", FaultKind::Url),
-            ("user@good.test", FaultKind::Url),
-            ("good.test:0", FaultKind::BadPort),
-            ("good.test:99999", FaultKind::BadPort),
-            ("good.test:", FaultKind::BadPort),
-            ("good.test:https", FaultKind::BadPort),
-            ("good..test", FaultKind::BadLabel),
-            ("", FaultKind::BadLabel),
-            ("b\u{fc}cher.test", FaultKind::BadLabel),
-            ("a_b.test", FaultKind::BadLabel),
-            ("*.", FaultKind::BadLabel),
-            ("a.*.test", FaultKind::StarInside),
-            ("*a.test", FaultKind::StarInside),
-            ("*.*.test", FaultKind::StarInside),
-        ];
-        let allow: Vec<_> = cases.iter().map(|(text, _)| (*text).to_owned()).collect();
-        let private = [
-            "10.0.0.0".to_owned(),
-            "169.254.0.0/16".to_owned(),
-            "10.0.0.0/8".to_owned(),
-        ];
-        let faults = Allowlist::parse(&allow, &private).unwrap_err();
-        let found: Vec<_> = faults
-            .iter()
-            .map(|fault| (fault.list, fault.index, fault.kind))
-            .collect();
-        let mut expected: Vec<_> = cases
-            .iter()
-            .enumerate()
-            .map(|(index, (_, kind))| ("allow", index, *kind))
-            .collect();
-        expected.push(("private", 0, FaultKind::NotCidr));
-        expected.push(("private", 1, FaultKind::NeverReachable));
-        assert_eq!(found, expected);
-        assert_eq!(
-            faults[7].to_string(),
-            "`*` in `allow` allows every host; a list that allows everything protects nothing: name the hosts, or `*.example.org` for those below one"
-        );
-    }
-
-    #[test]
-    fn a_private_range_opens_its_addresses_and_never_link_local() {
-        let list = Allowlist::parse(&[], &["10.20.0.0/16".to_owned(), "127.0.0.0/8".to_owned()]).unwrap();
-        let admits = |text: &str| list.admits(text.parse().unwrap());
-        assert_eq!(admits("10.20.1.1"), Some(Reason::AllowlistedPrivate));
-        assert_eq!(admits("127.0.0.1"), Some(Reason::AllowlistedPrivate));
-        for text in [
-            "10.21.1.1",
-            "169.254.169.254",
-            "::1",
-            "fe80::1",
-            "0.0.0.0",
-            "64:ff9b::a14:101",
-            "::10.20.1.1",
-        ] {
-            assert_eq!(admits(text), None, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_wildcard_never_reaches_its_apex_or_a_neighbour(
-            name in "[a-z]{1,8}\\.[a-z]{1,8}", label in "[a-z0-9]{1,8}", evil in "[a-z]{1,8}"
-        ) {
-            let list = list(&[&format!("*.{name}")]);
-            let below = format!("{label}.{name}");
-            let others = [name.clone(), format!("{evil}{name}"), format!("{label}.{name}.{evil}x")];
-            prop_assert!(list.check(below.as_bytes(), 443).is_ok());
-            for other in others {
-                prop_assert!(list.check(other.as_bytes(), 443).is_err());
-            }
-        }
-
-        #[test]
-        fn whatever_passes_is_the_name_itself(bytes in proptest::collection::vec(any::<u8>(), 0..40), port in any::<u16>()) {
-            let list = list(&["good.test"]);
-            if let Ok(passed) = list.check(&bytes, port) {
-                prop_assert_eq!((passed.host().as_str(), passed.port()), ("good.test", 443));
-            }
-        }
-
-        #[test]
-        fn any_text_is_an_entry_or_a_fault(text in ".{0,60}") {
-            let entries = std::slice::from_ref(&text);
-            let _ = Allowlist::parse(entries, entries);
-        }
-    }
-}
+mod tests;

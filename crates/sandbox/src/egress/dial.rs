@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::egress::Room;
 use crate::egress::allow::{AllowedDestination, Allowlist};
-use crate::egress::host::Asked;
+use crate::egress::host::{Asked, Host};
 use crate::egress::record::Reason;
 
 /// An open connection to an allowed destination. Nothing has been sent on it.
@@ -22,8 +22,7 @@ pub(crate) struct Passage {
 /// Opens the way to where a sandbox asks to go, or says why not.
 pub(crate) async fn open(room: &Room, allow: &Allowlist, asked: &Asked) -> Result<Passage, Reason> {
     let destination = allow.check(&asked.host, asked.port)?;
-    let answers = timeout(STEP, room.names.lookup(&destination)).await;
-    let addresses = check(allow, answers.ok().and_then(Result::ok).unwrap_or_default())?;
+    let addresses = check(allow, addresses(room, allow, &destination).await?)?;
     let (stream, reason) = timeout(STEP, dial(&addresses, destination.port()))
         .await
         .ok()
@@ -35,6 +34,20 @@ pub(crate) async fn open(room: &Room, allow: &Allowlist, asked: &Asked) -> Resul
         destination,
         reason,
     })
+}
+
+/// Nobody is asked what `localhost` means: it is the loopback, as far as the list opens it (RFC 6761 §6.3).
+async fn addresses(room: &Room, allow: &Allowlist, destination: &AllowedDestination) -> Result<Vec<IpAddr>, Reason> {
+    if *destination.host() == Host::localhost() {
+        let found = allow.loopback();
+        return if found.is_empty() {
+            Err(Reason::ResolvedToPrivateAddress)
+        } else {
+            Ok(found)
+        };
+    }
+    let answers = timeout(STEP, room.names.lookup(destination)).await;
+    Ok(answers.ok().and_then(Result::ok).unwrap_or_default())
 }
 
 /// Every answer must be admitted: one that is not says that the name is not what the operator took it for.

@@ -30,6 +30,11 @@ impl Host {
         String::from_utf8(text.to_ascii_lowercase()).ok().map(Self)
     }
 
+    /// The name of a machine for itself.
+    pub(crate) fn localhost() -> Self {
+        Self("localhost".to_owned())
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -47,7 +47,7 @@ vocabulary::words! {
         Tls = "tls",
         /// A DNS question.
         Dns = "dns",
-        /// A TCP connection to an address, by no door.
+        /// A TCP connection that goes by no proxy, to another port than 443 and 80 or to an address without a name.
         DirectTcp = "direct_tcp",
         /// A UDP datagram to an address.
         DirectUdp = "direct_udp",

@@ -77,7 +77,7 @@ fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
                 Some(host) => {
                     let host = host.as_str().as_bytes();
                     let listed = room.list().check(host, place.port());
-                    // On the list, but only the proxy leads there.
+                    // On the list, but only the proxy leads there: its own port, or one that came later.
                     let reason = listed.err().unwrap_or(Reason::NoRouteOutOfSandbox);
                     (Target::new(host, place.port()), reason)
                 }

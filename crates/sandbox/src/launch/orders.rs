@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::egress::MOST_DOORS;
 use crate::environment;
 use crate::limits::ResourceLimits;
 use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, User};
@@ -15,8 +16,8 @@ use crate::report::{Failure, LimitsKind, Report};
 /// The largest packet in either direction; a plan beyond it is refused before anything is started.
 pub(crate) const LARGEST: usize = 128 * 1024;
 
-/// The most descriptors a packet carries.
-pub(crate) const MOST_DESCRIPTORS: usize = 8;
+/// The most descriptors a packet carries: the first process, the doors every sandbox has, and those for further ports.
+pub(crate) const MOST_DESCRIPTORS: usize = 8 + MOST_DOORS;
 
 /// Everything the launcher must know. Goes through the socket only: arguments and environment can be read by others.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub(crate) struct Orders {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) environment: BTreeMap<String, String>,
+    /// Ports beside 443 and 80 that get a door.
+    pub(crate) ports: Vec<u16>,
     pub(crate) workspace: PathBuf,
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
@@ -51,6 +54,7 @@ impl Orders {
             program: plan.program.clone(),
             arguments: plan.command.clone(),
             environment: environment::build(plan, tier),
+            ports: plan.allowlist().door_ports().into_iter().collect(),
             workspace: plan.workspace.clone(),
             read: plan.read.clone(),
             places: plan.places.clone(),

@@ -153,17 +153,113 @@ fn an_allowed_name_works_without_any_proxy() {
 
 #[test]
 fn a_known_name_on_another_port_is_recorded_by_its_name() {
-    world(&["good.test", "good.test:8080"], &[], |world| {
+    world(&["good.test", "good.test:3128", "other.test:8080"], &[], |world| {
         let address = world.ask("good.test", 1).unwrap().1.unwrap();
-        for (port, reason) in [(22, Reason::PortNotAllowed), (8080, Reason::NoRouteOutOfSandbox)] {
+        // The sandbox's own proxy has that port, and only it leads there.
+        for (port, reason) in [(22, Reason::PortNotAllowed), (3128, Reason::NoRouteOutOfSandbox)] {
             assert!(world.connect(&format!("{address}:{port}")).is_err());
             world.expect(DirectTcp, Blocked, &format!("good.test:{port}"), reason);
         }
         let mut stream = world.connect(&format!("{address}:80")).unwrap();
         assert!(stream.read(&mut [0; 8]).is_err());
         world.expect(Http, Blocked, "good.test:80", Reason::PortNotAllowed);
+        // Another host's port.
+        let mut stream = world.connect(&format!("{address}:8080")).unwrap();
+        assert!(stream.read(&mut [0; 8]).is_err());
+        world.expect(DirectTcp, Blocked, "good.test:8080", Reason::PortNotAllowed);
         assert!(world.connect("198.18.77.77:443").unwrap().read(&mut [0; 8]).is_err());
         world.expect(DirectTcp, Blocked, "198.18.77.77:443", Reason::NoRouteOutOfSandbox);
+        world.nothing_arrived();
+    });
+}
+
+#[test]
+fn an_allowed_port_is_carried_whatever_is_spoken_there() {
+    world(&["db.test:5432", "*.wild.test:8080"], &["10.20.0.0/16"], |world| {
+        world.names.set("db.test", &[&["10.20.0.5"]]);
+        for (name, port, reason, far) in [
+            ("db.test", 5432, Reason::AllowlistedPrivate, "10.20.0.5:5432"),
+            ("a.wild.test", 8080, Reason::Allowlisted, "93.184.216.34:8080"),
+        ] {
+            let address = world.ask(name, 1).unwrap().1.unwrap();
+            let mut stream = world.connect(&format!("{address}:{port}")).unwrap();
+            stream.write_all(b"\0\0\0\x08\x04\xd2\x16\x2f").unwrap();
+            stream.read_exact(&mut [0; 15]).unwrap();
+            world.expect(DirectTcp, Allowed, &format!("{name}:{port}"), reason);
+            let visits = world.internet.taken();
+            assert!(visits.iter().all(|visit| visit.place.to_string() == far), "{visits:?}");
+            assert_eq!(visits.last().unwrap().said, b"\0\0\0\x08\x04\xd2\x16\x2f");
+        }
+        // The port is open, the address stands for nobody.
+        for place in [
+            "1.2.3.4:5432",
+            "10.20.0.5:5432",
+            "127.0.0.1:5432",
+            "[::1]:5432",
+            "198.18.77.77:8080",
+        ] {
+            let mut stream = world.connect(place).unwrap();
+            assert!(stream.read(&mut [0; 8]).is_err(), "{place} was not reset");
+            let shown = place.replace(['[', ']'], "");
+            world.expect(DirectTcp, Blocked, &shown, Reason::NoRouteOutOfSandbox);
+        }
+        world.nothing_arrived();
+    });
+}
+
+#[test]
+fn an_allowed_port_is_dialled_at_the_address_that_was_checked() {
+    world(&["db.test:5432"], &[], |world| {
+        world
+            .names
+            .set("db.test", &[&["93.184.216.34"], &["10.20.0.5"], &["127.0.0.1"]]);
+        let address = world.ask("db.test", 1).unwrap().1.unwrap();
+        let place = format!("{address}:5432");
+        let mut stream = world.connect(&place).unwrap();
+        stream.write_all(b"first").unwrap();
+        stream.read_exact(&mut [0; 15]).unwrap();
+        assert_eq!(world.internet.said(), [b"first"]);
+        for _ in 0..2 {
+            let mut stream = world.connect(&place).unwrap();
+            assert!(stream.read(&mut [0; 8]).is_err());
+            world.expect(DirectTcp, Blocked, "db.test:5432", Reason::ResolvedToPrivateAddress);
+        }
+        world.nothing_arrived();
+    });
+}
+
+#[test]
+fn the_host_s_loopback_is_reached_as_localhost_where_both_lists_say_so() {
+    // The resolver's word on `localhost` is not asked for.
+    let deceive = |world: &crate::world::World| world.names.set("localhost", &[&["10.0.0.1"]]);
+    for (private, reached) in [
+        (&["127.0.0.0/8"][..], "127.0.0.1:5432"),
+        (&["::1/128"], "[::1]:5432"),
+        (&["127.0.0.0/8", "::1/128"], "127.0.0.1:5432"),
+    ] {
+        world(&["localhost:5432"], private, |world| {
+            deceive(world);
+            for place in ["127.0.0.1:5432", "[::1]:5432"] {
+                let mut stream = world.connect(place).unwrap();
+                stream.write_all(b"select 1").unwrap();
+                stream.read_exact(&mut [0; 15]).unwrap();
+                world.expect(DirectTcp, Allowed, "localhost:5432", Reason::AllowlistedPrivate);
+                let visits = world.host.taken();
+                assert!(
+                    visits.iter().all(|visit| visit.place.to_string() == reached),
+                    "{visits:?}"
+                );
+                assert_eq!(visits.last().unwrap().said, b"select 1");
+            }
+            assert!(world.connect("127.0.0.1:8080").is_err(), "another port of the loopback");
+            world.nothing_arrived();
+        });
+    }
+    world(&["localhost:5432"], &["10.0.0.0/8"], |world| {
+        deceive(world);
+        let mut stream = world.connect("127.0.0.1:5432").unwrap();
+        assert!(stream.read(&mut [0; 8]).is_err());
+        world.expect(DirectTcp, Blocked, "localhost:5432", Reason::ResolvedToPrivateAddress);
         world.nothing_arrived();
     });
 }

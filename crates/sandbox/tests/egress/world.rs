@@ -77,7 +77,8 @@ impl World {
                  addr add 10.20.0.5/32 dev lo\naddr add 169.254.169.254/32 dev lo\naddr add 1.2.3.4/32 dev lo\n"
             ));
         });
-        let doors = within(&sandbox, doors);
+        let allowed = list(allow, private);
+        let doors = within(&sandbox, || doors(&allowed));
         let (heard, names) = (Arc::new(Heard::default()), Arc::new(Names::default()));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -86,7 +87,7 @@ impl World {
             .unwrap();
         let egress = {
             let _inside = runtime.enter();
-            Egress::serve(doors, Arc::new(list(allow, private)), names.clone(), heard.clone()).unwrap()
+            Egress::serve(doors, Arc::new(allowed), names.clone(), heard.clone()).unwrap()
         };
         Self {
             egress: Mutex::new(Some(egress)),
@@ -362,7 +363,7 @@ pub(crate) fn hello(name: Option<&str>) -> Vec<u8> {
     [&[22, 3, 1][..], &long(&message)].concat()
 }
 
-fn doors() -> Doors {
+fn doors(allow: &Allowlist) -> Doors {
     ip("link set lo up\nroute add local 0.0.0.0/0 dev lo\nroute add local ::/0 dev lo\n");
     let dns6 = socket(AddressFamily::INET6, SocketType::DGRAM, None).unwrap();
     rustix::net::sockopt::set_ipv6_v6only(&dns6, true).unwrap();
@@ -376,6 +377,11 @@ fn doors() -> Doors {
         dns: UdpSocket::bind("0.0.0.0:53").unwrap(),
         dns6: dns6.into(),
         gate: None,
+        others: allow
+            .door_ports()
+            .iter()
+            .map(|port| TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).unwrap())
+            .collect(),
         // Without a filter: what is of interest must be found in everything.
         tap: socket(AddressFamily::PACKET, SocketType::RAW, Some(protocol)).unwrap(),
     }

@@ -96,7 +96,8 @@ impl Workshop {
             return Ok(Vec::new());
         }
         let tap = self.steps.step(Layer::EgressTap, network::tap)?;
-        let listeners = self.steps.step(Layer::Doors, network::open_doors)?;
+        let ports = &self.orders.ports;
+        let listeners = self.steps.step(Layer::Doors, || network::open_doors(ports))?;
         Ok(listeners.with_tap(tap))
     }
 
