@@ -3,6 +3,7 @@
 //! `make test` installs them (`tests/peers/install`). Where that was impossible the tests say so and pass, unless `CI=true`.
 
 mod capabilities;
+mod browser;
 mod conformance;
 mod databases;
 mod defaults;

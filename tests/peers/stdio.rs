@@ -182,3 +182,29 @@ pub(super) fn repository_in(home: &Home) {
         Finished::of(command("chown").args(["-R", "65533:65533"]).arg(&at)).success();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_walls_for_files_starts_in_its_own_workspace() {
+    let script = modules().join("@modelcontextprotocol/server-memory/dist/index.js");
+    if !are_installed(&[&script]) {
+        return;
+    }
+    let issuer = Issuer::start().await;
+    let sandbox = json!({"fs": "none", "env": {"MEMORY_FILE_PATH": "text:{workspace}/graph.jsonl"}});
+    let entry = json!({"command": ["node", script], "trust": "internal", "sandbox": sandbox});
+    let gateway = Setup::new().issuer(&issuer).set("servers.memory", entry).start().await;
+    let agent = Agent::connect(&gateway, "/mcp/memory", &issuer.token("ann")).await;
+    eventually("the server was discovered", 60, async || {
+        agent.names().await.iter().any(|name| name == "create_entities")
+    })
+    .await;
+    let harbour = json!({"entities": [{"name": "harbour", "entityType": "place", "observations": ["deep"]}]});
+    let made = agent.call("create_entities", harbour).await;
+    assert_eq!(gateway.receipt_of(&made)["sandbox"]["fs_policy"], "none");
+    let kept = std::fs::read_to_string(gateway.home.state().join("workspaces/memory/graph.jsonl"));
+    assert!(
+        kept.as_ref().is_ok_and(|text| text.contains("harbour")),
+        "{kept:?} {}",
+        made.text()
+    );
+}

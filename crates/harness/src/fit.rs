@@ -64,6 +64,7 @@ fn is_about(fault: &PlanFault, workspace: &PathBuf) -> bool {
         | PlanFault::NotText { .. }
         | PlanFault::ReadMissing { .. }
         | PlanFault::ReadForbidden { .. }
+        | PlanFault::SocketsOfTheHost
         | PlanFault::ProgramMissing { .. }
         | PlanFault::ProgramHidden { .. }
         | PlanFault::ProgramNotExecutable { .. }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft};
+use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft, UnixSockets};
 use vocabulary::{Secret, Timestamp};
 
 use crate::config::{Agent, Harness, Reference, Source, read_document};
@@ -191,6 +191,7 @@ pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanD
         env: BTreeMap::new(),
         allow: declared.allow.clone(),
         private: declared.private.clone(),
+        unix_sockets: UnixSockets::Denied,
         limits: agent.limits.machine,
         uid: None,
         state_dir: Some(state.to_owned()),

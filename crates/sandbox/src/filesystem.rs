@@ -2,6 +2,7 @@
 //! it can be reached.
 
 mod attach;
+pub(crate) mod closed;
 pub(crate) mod rules;
 
 use std::io;
@@ -230,6 +231,9 @@ pub(crate) const FROM_ETC: &[&str] = &[
     "/etc/services",
     "/etc/protocols",
     "/etc/mime.types",
+    "/etc/fonts",
+    // The start script of Debian's Chromium reads it.
+    "/etc/chromium.d",
     "/etc/alternatives",
 ];
 

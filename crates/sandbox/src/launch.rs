@@ -25,7 +25,7 @@ use self::orders::{Answer, GO, Orders, Walls};
 use self::spawn::{Process, Spawned};
 use crate::egress::Doors;
 use crate::limits::{Delegated, Group, Limit, count};
-use crate::plan::{FsPolicy, NetPolicy, Plan};
+use crate::plan::{FsPolicy, NetPolicy, Plan, UnixSockets};
 use crate::probe::{self, Strength, Tier};
 use crate::report::{Failure, LimitsKind, Report};
 
@@ -82,6 +82,12 @@ impl Launcher {
     /// Builds the walls of `plan`; the server itself waits for [`Starting::go`].
     pub async fn start(&self, plan: &Plan) -> Result<Starting, LaunchFailure> {
         let tier = self.strength.tier;
+        if tier != Tier::A && plan.unix_sockets == UnixSockets::Asked {
+            return Err(LaunchFailure::NoUnixSockets {
+                tier,
+                missing: self.strength.missing_text(),
+            });
+        }
         if !tier.offers(plan.fs, plan.net) || (tier == Tier::B && plan.shows_part_of_workspace()) {
             return Err(LaunchFailure::TierTooWeak {
                 tier,
@@ -374,6 +380,14 @@ pub enum LaunchFailure {
         fs: FsPolicy,
         /// What the plan asks for.
         net: NetPolicy,
+        /// What the next tier would need.
+        missing: String,
+    },
+    /// Only a file tree of its own keeps the host's sockets away from a server.
+    #[error("this host gives sandboxes of tier {tier}, in which `unix_sockets` would reach those of the host: {missing}; see `portreeve doctor`", tier = tier.as_str())]
+    NoUnixSockets {
+        /// What the host gives.
+        tier: Tier,
         /// What the next tier would need.
         missing: String,
     },

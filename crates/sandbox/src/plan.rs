@@ -4,6 +4,7 @@
 mod paths;
 mod places;
 mod program;
+mod sockets;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,10 @@ use vocabulary::{Digest, Secret};
 use crate::egress::{Allowlist, AllowlistFault};
 use crate::limits::ResourceLimits;
 
+pub(crate) use self::paths::may_pass;
 pub(crate) use self::places::Place;
 pub use self::places::PlaceAccess;
+pub use self::sockets::UnixSockets;
 
 /// The uid and gid of servers of a gateway that runs as root, unless the workspace has an owner of its own.
 ///
@@ -73,6 +76,8 @@ pub struct PlanDraft {
     pub allow: Vec<String>,
     /// Ranges that are not public and into which allowed names may resolve.
     pub private: Vec<String>,
+    /// Whether the server may have Unix sockets.
+    pub unix_sockets: UnixSockets,
     /// What the server may use.
     pub limits: ResourceLimits,
     /// The uid to run under if the gateway is root; without it the workspace's owner, or [`DEDICATED_UID`] if that is root.
@@ -95,6 +100,7 @@ impl PlanDraft {
             env: BTreeMap::new(),
             allow: Vec::new(),
             private: Vec::new(),
+            unix_sockets: UnixSockets::Denied,
             limits: ResourceLimits::default(),
             uid: None,
             state_dir: None,
@@ -114,6 +120,7 @@ pub struct Plan {
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
+    pub(crate) unix_sockets: UnixSockets,
     pub(crate) limits: ResourceLimits,
     pub(crate) user: Option<User>,
     allowlist: Arc<Allowlist>,
@@ -159,9 +166,10 @@ impl Plan {
         let program = program::find(&draft, user, &mut faults);
         check_words(&draft, &mut faults);
         let allowlist = allowlist(&draft, &mut faults);
+        let unix_sockets = sockets::check(&draft, &mut faults);
         match (program, allowlist) {
             (Some(program), Some(allowlist)) if faults.is_empty() => Ok(Self {
-                policy_hash: policy_hash(&draft, user),
+                policy_hash: policy_hash(&draft, user, unix_sockets),
                 command: draft.command,
                 program,
                 fs: draft.fs,
@@ -170,6 +178,7 @@ impl Plan {
                 read: draft.read.iter().flat_map(|path| Shown::of(path)).collect(),
                 places: Vec::new(),
                 env: draft.env,
+                unix_sockets,
                 limits: draft.limits,
                 user,
                 allowlist: Arc::new(allowlist),
@@ -336,6 +345,11 @@ pub enum PlanFault {
         /// The uid.
         uid: u32,
     },
+    /// Unix sockets where every socket of the host could be reached.
+    #[error(
+        "`unix_sockets` cannot be had with `fs = \"none\"`, where it would open every socket of this machine; remove one of them"
+    )]
+    SocketsOfTheHost,
     /// A variable cannot have this name.
     #[error("`{name}` is no name for a variable; use letters, digits and `_`, not starting with a digit")]
     VariableName {
@@ -383,6 +397,7 @@ impl PlanFault {
             | Self::WorkspaceIsSystem { .. }
             | Self::ShowsState { .. }
             | Self::ReadForbidden { .. }
+            | Self::SocketsOfTheHost
             | Self::VariableName { .. }
             | Self::ZeroLimit { .. }
             | Self::RootUser
@@ -445,9 +460,16 @@ struct Image<'a> {
     read: Vec<&'a Path>,
     user: Option<User>,
     workspace: &'a Path,
+    /// Left out where there are none, as it was before there could be any.
+    #[serde(skip_serializing_if = "is_denied")]
+    unix_sockets: UnixSockets,
 }
 
-fn policy_hash(draft: &PlanDraft, user: Option<User>) -> Digest {
+fn is_denied(sockets: &UnixSockets) -> bool {
+    *sockets == UnixSockets::Denied
+}
+
+fn policy_hash(draft: &PlanDraft, user: Option<User>, unix_sockets: UnixSockets) -> Digest {
     let mut read: Vec<&Path> = draft.read.iter().map(PathBuf::as_path).collect();
     read.sort();
     let image = Image {
@@ -461,6 +483,7 @@ fn policy_hash(draft: &PlanDraft, user: Option<User>) -> Digest {
         read,
         user,
         workspace: &draft.workspace,
+        unix_sockets,
     };
     // INVARIANT: only called without faults, hence all paths are UTF-8 and the image can be written.
     Digest::of(&serde_json::to_vec(&image).unwrap_or_default())

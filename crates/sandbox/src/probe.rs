@@ -124,6 +124,7 @@ async fn try_tier(
             | LaunchFailure::PlanTooLarge
             | LaunchFailure::Uncounted
             | LaunchFailure::Silent
+            | LaunchFailure::NoUnixSockets { .. }
             | LaunchFailure::TimedOut => (None, 0),
         };
         found(layer, errno, failure.to_string())

@@ -16,6 +16,8 @@ use crate::report::LimitsKind;
 pub(crate) enum Sockets {
     /// Internet sockets: the network they see is the sandbox's own, or was left open by the plan.
     Internet,
+    /// Those, and Unix sockets: every path that can be named is the sandbox's own tree.
+    InternetAndUnix,
     /// None: without a network of its own, denying sockets is what is left.
     Denied,
 }
@@ -167,10 +169,16 @@ fn socket_rules(sockets: Sockets) -> io::Result<Vec<SeccompRule>> {
         // An empty list of rules matches always.
         return Ok(Vec::new());
     }
-    let mut rules = vec![
-        all(&[is_not(0, inet)?, is_not(0, inet6)?, is_not(0, netlink)?])?,
-        all(&[is(0, netlink)?, is_not(2, libc::NETLINK_ROUTE as u64)?])?,
-    ];
+    let mut rules = vec![all(&[is(0, netlink)?, is_not(2, libc::NETLINK_ROUTE as u64)?])?];
+    let others = [is_not(0, inet)?, is_not(0, inet6)?, is_not(0, netlink)?];
+    if sockets == Sockets::InternetAndUnix {
+        let unix = libc::AF_UNIX as u64;
+        let [a, b, c] = others;
+        rules.push(all(&[a, b, c, is_not(0, unix)?])?);
+        rules.extend(unconnected(Some(unix))?);
+    } else {
+        rules.push(all(&others)?);
+    }
     for family in [inet, inet6] {
         // TCP and UDP are all a server needs, and all the tap can see.
         let protocols = [0, libc::IPPROTO_TCP as u64, libc::IPPROTO_UDP as u64];
@@ -192,12 +200,20 @@ fn socket_rules(sockets: Sockets) -> io::Result<Vec<SeccompRule>> {
 /// Connected pairs of streams or of packets only: a datagram socket could be sent on to any path.
 fn socketpair_rules() -> io::Result<Vec<SeccompRule>> {
     let mut rules = vec![all(&[is_not(0, libc::AF_UNIX as u64)?])?];
-    for kind in 0..=0xf {
-        if kind != libc::SOCK_STREAM && kind != libc::SOCK_SEQPACKET {
-            rules.push(all(&[kind_is(kind)?])?);
-        }
-    }
+    rules.extend(unconnected(None)?);
     Ok(rules)
+}
+
+/// Every kind of socket, of one family or of all, that can send without being connected.
+fn unconnected(family: Option<u64>) -> io::Result<Vec<SeccompRule>> {
+    let connected = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
+    (0..=0xf)
+        .filter(|kind| !connected.contains(kind))
+        .map(|kind| match family {
+            Some(family) => all(&[is(0, family)?, kind_is(kind)?]),
+            None => all(&[kind_is(kind)?]),
+        })
+        .collect()
 }
 
 fn is(argument: u8, value: u64) -> io::Result<SeccompCondition> {

@@ -31,5 +31,8 @@ mod places;
 #[path = "walls/removed.rs"]
 mod removed;
 #[cfg(test)]
+#[path = "walls/sockets.rs"]
+mod sockets;
+#[cfg(test)]
 #[path = "walls/tiers.rs"]
 mod tiers;

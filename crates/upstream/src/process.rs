@@ -219,6 +219,7 @@ fn not_confined(failure: LaunchFailure) -> Failure {
     match failure {
         LaunchFailure::Layer(ref at) if at.layer == sandbox::Layer::Execute => Failure::NotStarted(failure.to_string()),
         LaunchFailure::TierTooWeak { .. }
+        | LaunchFailure::NoUnixSockets { .. }
         | LaunchFailure::Layer(_)
         | LaunchFailure::Start { .. }
         | LaunchFailure::PlanTooLarge

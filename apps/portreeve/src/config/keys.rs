@@ -226,6 +226,14 @@ const KEYS: &[Key] = &[
         Default("[]", "a name must not lead into the own network"),
     ),
     key(
+        "servers.*.sandbox.unix_sockets",
+        "Unix sockets in the workspace and in `/tmp`, as Chromium needs; those of others in `workspace` and `read` can then be talked to.",
+        Derived(
+            "`true` with the default workspace and no `read` but packages",
+            "nothing of others is shown there",
+        ),
+    ),
+    key(
         "servers.*.sandbox.env",
         "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret; `{workspace}` in that becomes the workspace's path.",
         Optional,

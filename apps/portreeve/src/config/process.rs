@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits};
+use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
 use vocabulary::{Digest, Secret, ServerId};
 
@@ -30,6 +30,8 @@ pub struct Process {
     pub private: Vec<String>,
     /// Its environment, beside what every sandbox has.
     pub env: Environment,
+    /// Whether it may have Unix sockets.
+    pub unix_sockets: UnixSockets,
     /// What it may use.
     pub limits: ResourceLimits,
     /// Packages it runs from, by the names of their directories, as `servers.lock` has them.
@@ -100,6 +102,7 @@ impl Process {
         let allow = section.read("allow", Entry::texts);
         let private = section.read("private", Entry::texts);
         let env = environment(&mut section, around);
+        let unix_sockets = unix_sockets(&mut section);
         let limits = limits(section.section("limits"));
         let process = Self {
             command: command?,
@@ -110,6 +113,7 @@ impl Process {
             allow: allow?,
             private: private?,
             env,
+            unix_sockets: unix_sockets?,
             limits,
             packages: Vec::new(),
         };
@@ -227,6 +231,7 @@ impl Process {
             workspace,
             allow: self.allow.clone(),
             private: self.private.clone(),
+            unix_sockets: self.unix_sockets,
             limits: self.limits,
             uid: None,
             state_dir: Some(state.to_owned()),
@@ -305,6 +310,17 @@ fn environment(section: &mut Section<'_>, around: &Surroundings) -> Environment 
             .extend(value.accept(secret).map(|secret| (name, secret)));
     }
     variables
+}
+
+/// Said or not: without a word they are there where nobody else could have put one.
+fn unix_sockets(section: &mut Section<'_>) -> Option<UnixSockets> {
+    if !section.has("unix_sockets") {
+        return Some(UnixSockets::Offered);
+    }
+    section.read("unix_sockets", |value| match value.boolean()? {
+        true => Ok(UnixSockets::Asked),
+        false => Ok(UnixSockets::Denied),
+    })
 }
 
 fn limits(mut section: Section<'_>) -> ResourceLimits {

@@ -92,7 +92,7 @@ pub(crate) fn pivot(root: &Root) -> io::Result<()> {
     sys::confine_mount(&root.mount, u64::from(MountAttrFlags::MOUNT_ATTR_RDONLY.bits()))
 }
 
-fn temporary(mode: &str, size: u64) -> io::Result<OwnedFd> {
+pub(super) fn temporary(mode: &str, size: u64) -> io::Result<OwnedFd> {
     let size = size.to_string();
     // One inode per 4 KiB, as the kernel itself would allow for that much memory.
     let inodes = (size.parse::<u64>().unwrap_or(ROOT_SIZE) / 4096).max(1024).to_string();
@@ -112,12 +112,12 @@ fn new_mount(kind: &str, options: &[(&str, &str)], flags: MountAttrFlags) -> io:
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }
 
-fn hang(mount: impl AsFd, place: impl AsFd) -> io::Result<()> {
+pub(super) fn hang(mount: impl AsFd, place: impl AsFd) -> io::Result<()> {
     let by_descriptor = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, c"", place, c"", by_descriptor)?)
 }
 
-fn hang_at(root: &OwnedFd, at: &Path, kind: TreeKind, mount: &OwnedFd) -> io::Result<()> {
+pub(super) fn hang_at(root: &OwnedFd, at: &Path, kind: TreeKind, mount: &OwnedFd) -> io::Result<()> {
     let place = match look_up(root, at) {
         Ok(place) => place,
         Err(Errno::NOENT) => {

@@ -62,8 +62,11 @@ fn version(abi: u8) -> Option<ABI> {
 
 fn add(rules: RulesetCreated, orders: &Orders, version: ABI) -> io::Result<RulesetCreated> {
     let read = AccessFs::from_read(version);
-    // No nodes of any kind: devices are shown by us, and sockets cannot be used.
-    let nodes = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock;
+    // No nodes: devices are shown by us, and sockets mostly cannot be used.
+    let mut nodes = AccessFs::MakeChar | AccessFs::MakeBlock;
+    if !orders.has_unix_sockets() {
+        nodes |= AccessFs::MakeSock;
+    }
     let mut write = AccessFs::from_all(version) & !nodes;
     let mut device = AccessFs::ReadFile | AccessFs::WriteFile;
     if version >= ABI::V5 {

@@ -17,6 +17,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use super::control::{receive, send};
 use super::orders::{Answer, GO, Orders, Walls};
 use super::steps::{Steps, failure};
+use crate::filesystem::closed::Closed;
 use crate::filesystem::{self, PathError, Trees};
 use crate::plan::{FsPolicy, User};
 use crate::report::{Failure, Layer, Report};
@@ -45,6 +46,16 @@ pub(super) struct Workshop {
     /// The server's standard streams.
     pub(super) streams: [OwnedFd; 3],
     pub(super) steps: Steps,
+}
+
+/// What was taken hold of while the launcher was root.
+pub(super) enum Taken {
+    /// Nothing yet.
+    Nothing,
+    /// The server's whole file tree.
+    Tree(Trees),
+    /// What lies below directories that are closed to the server, which has the host's tree.
+    Closed(Vec<Closed>),
 }
 
 fn run(mut steps: Steps) -> ExitCode {
@@ -100,11 +111,9 @@ impl Workshop {
             }
         })?;
         // As root, before it is given up: paths may lie below directories that the server's uid cannot pass.
-        let trees = match (walls, self.orders.fs) {
-            (Walls::Namespaces, FsPolicy::WorkspaceOnly | FsPolicy::ReadOnly) if geteuid().is_root() => {
-                self.take_early()?
-            }
-            _ => None,
+        let taken = match walls {
+            Walls::Namespaces if geteuid().is_root() => self.take_early()?,
+            Walls::Namespaces | Walls::Landlock | Walls::Bare => Taken::Nothing,
         };
         self.give_up_root()?;
         if walls == Walls::Namespaces {
@@ -112,17 +121,22 @@ impl Workshop {
         }
         self.steps.step(Layer::Session, || Ok(rustix::process::setsid()?))?;
         match walls {
-            Walls::Namespaces => self.with_namespaces(trees),
+            Walls::Namespaces => self.with_namespaces(taken),
             Walls::Landlock | Walls::Bare => self.with_guardian(),
         }
     }
 
     /// Root without the right to mount, as in a container, takes them later and as the server's uid.
-    fn take_early(&mut self) -> Result<Option<Trees>, Failure> {
+    fn take_early(&mut self) -> Result<Taken, Failure> {
         let orders = &self.orders;
-        self.steps.step(Layer::Trees, || match filesystem::take(orders) {
-            Err(error) if PathError::errno(&error) == libc::EPERM => Ok(None),
-            other => other.map(Some),
+        let take = || match (orders.fs, orders.user) {
+            (FsPolicy::WorkspaceOnly | FsPolicy::ReadOnly, _) => filesystem::take(orders).map(Taken::Tree),
+            (FsPolicy::Unconfined, Some(user)) => filesystem::closed::take(orders, user).map(Taken::Closed),
+            (FsPolicy::Unconfined, None) => Ok(Taken::Nothing),
+        };
+        self.steps.step(Layer::Trees, || match take() {
+            Err(error) if PathError::errno(&error) == libc::EPERM => Ok(Taken::Nothing),
+            other => other,
         })
     }
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::egress::MOST_DOORS;
 use crate::environment;
 use crate::limits::ResourceLimits;
-use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, User};
+use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, UnixSockets, User};
 use crate::probe::Tier;
 use crate::report::{Failure, LimitsKind, Report};
 
@@ -36,6 +36,7 @@ pub(crate) struct Orders {
     pub(crate) workspace: PathBuf,
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
+    pub(crate) unix_sockets: UnixSockets,
     pub(crate) limits: ResourceLimits,
     pub(crate) limits_kind: LimitsKind,
     pub(crate) user: Option<User>,
@@ -58,6 +59,7 @@ impl Orders {
             workspace: plan.workspace.clone(),
             read: plan.read.clone(),
             places: plan.places.clone(),
+            unix_sockets: plan.unix_sockets,
             limits: plan.limits,
             limits_kind,
             user: plan.user,
@@ -69,6 +71,11 @@ impl Orders {
     pub(crate) fn to_packet(&self) -> Option<Zeroizing<Vec<u8>>> {
         let packet = Zeroizing::new(serde_json::to_vec(self).ok()?);
         (packet.len() <= LARGEST).then_some(packet)
+    }
+
+    /// Whether the server may make Unix sockets. Without a file tree of its own it could name every one of the host's.
+    pub(crate) fn has_unix_sockets(&self) -> bool {
+        self.unix_sockets != UnixSockets::Denied && self.fs != FsPolicy::Unconfined && self.walls() == Walls::Namespaces
     }
 
     /// Whether the server gets namespaces, or a guardian instead of its own first process.

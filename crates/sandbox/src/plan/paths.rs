@@ -165,6 +165,11 @@ pub(super) fn may(path: &Path, access: Access, user: Option<User>) -> bool {
     granted & bits == bits
 }
 
+/// Whether a uid that root changes to may pass through a directory.
+pub(crate) fn may_pass(directory: &Path, user: User) -> bool {
+    may(directory, Access::Execute, Some(user))
+}
+
 /// Directories that are themselves no workspace, though some below them may be.
 const SYSTEM: [&str; 14] = [
     "/", "/usr", "/var", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/srv", "/root", "/home", "/tmp", "/mnt",

@@ -123,3 +123,47 @@ for port in ({port}, 22):
     assert_eq!(&answering.join().unwrap(), b"hello");
     drop((gate, doors));
 }
+
+#[tokio::test]
+async fn without_walls_for_files_a_workspace_below_a_closed_directory_is_reached_and_nothing_beside_it() {
+    let place = Place::new();
+    let state = place.directory("state");
+    place.file("state/secret", "hidden");
+    let [workspaces, packages] = ["state/workspaces", "state/packages"].map(|name| place.directory(name));
+    let workspace = place.directory("state/workspaces/one");
+    place.directory("state/workspaces/other");
+    let package = place.directory("state/packages/one");
+    place.file("state/packages/one/script", "echo from the package");
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&state, closed).unwrap();
+    let words = format!(
+        "pwd; echo $HOME; echo kept > {0}/file; cat file; sh {1}/script; cat {2}/secret; ls {3}",
+        workspace.display(),
+        package.display(),
+        state.display(),
+        workspaces.display()
+    );
+    let mut draft = script(&workspace, &words);
+    draft.fs = FsPolicy::Unconfined;
+    draft.read = vec![package];
+    draft.state_dir = Some(state.clone());
+    draft.state_rooms = vec![workspaces, packages];
+    let said = run(&Plan::check(draft).unwrap()).await;
+    let at = workspace.display();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(
+            said.stdout,
+            format!("{at}\n{at}\nkept\nfrom the package\none\n"),
+            "{said:?}"
+        );
+        assert!(said.stderr.contains("secret: No such file"), "{said:?}");
+    } else {
+        assert!(
+            said.stdout
+                .starts_with(&format!("{at}\n{at}\nkept\nfrom the package\n")),
+            "{said:?}"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(workspace.join("file")).unwrap(), "kept\n");
+    open_to_all(&state);
+}

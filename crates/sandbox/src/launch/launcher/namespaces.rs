@@ -13,7 +13,7 @@ use rustix::thread::{
     set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
-use super::{INSIDE, Workshop, is_open};
+use super::{INSIDE, Taken, Workshop, is_open};
 use crate::filesystem::{self, Trees, rules};
 use crate::launch::steps::failure;
 use crate::limits::{self, Counted};
@@ -24,12 +24,12 @@ use crate::seccomp::{Filters, Ipc, Sockets};
 use crate::sys::{self, Forked, Range};
 
 impl Workshop {
-    pub(super) fn with_namespaces(mut self, trees: Option<Trees>) -> Result<ExitCode, Failure> {
+    pub(super) fn with_namespaces(mut self, taken: Taken) -> Result<ExitCode, Failure> {
         self.enter_user_namespace()?;
-        self.enter_other_namespaces()?;
+        self.enter_other_namespaces(&taken)?;
         let doors = self.open_doors()?;
         match self.steps.step(Layer::Init, sys::fork)? {
-            Forked::Child => self.be_first(trees, doors),
+            Forked::Child => self.be_first(taken, doors),
             Forked::Parent(first) => {
                 // Nothing that is open here may keep a stream or the socket alive; only the waiting is left to do.
                 let _ = sys::close_range(0, u32::MAX, Range::Close);
@@ -66,7 +66,7 @@ impl Workshop {
     }
 
     /// One by one, so that a failure names the wall that is missing.
-    fn enter_other_namespaces(&mut self) -> Result<(), Failure> {
+    fn enter_other_namespaces(&mut self, taken: &Taken) -> Result<(), Failure> {
         let tree = [
             (Layer::MountNamespace, UnshareFlags::NEWNS),
             (Layer::UtsNamespace, UnshareFlags::NEWUTS),
@@ -77,8 +77,10 @@ impl Workshop {
         if !is_open(&self.orders) {
             wanted.push((Layer::IpcNamespace, UnshareFlags::NEWIPC));
         }
-        if self.has_own_tree() {
-            wanted.extend(tree);
+        match taken {
+            Taken::Nothing | Taken::Tree(_) if self.has_own_tree() => wanted.extend(tree),
+            Taken::Closed(closed) if !closed.is_empty() => wanted.push((Layer::MountNamespace, UnshareFlags::NEWNS)),
+            Taken::Nothing | Taken::Tree(_) | Taken::Closed(_) => {}
         }
         if self.has_own_network() {
             wanted.extend(network);
@@ -102,14 +104,12 @@ impl Workshop {
     }
 
     /// The first process of the namespaces: when it ends, the kernel kills everything inside.
-    fn be_first(mut self, trees: Option<Trees>, doors: Vec<OwnedFd>) -> Result<ExitCode, Failure> {
+    fn be_first(mut self, taken: Taken, doors: Vec<OwnedFd>) -> Result<ExitCode, Failure> {
         // The launcher may have ended before this; then the socket's end is seen while waiting for "go".
         self.steps.step(Layer::DeathSignal, || {
             Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
         })?;
-        if self.has_own_tree() {
-            self.build_tree(trees)?;
-        }
+        self.lay_out_files(taken)?;
         let limits = self.orders.limits;
         self.steps
             .step(Layer::Limits, || limits::apply(&limits, Counted::Own))?;
@@ -117,7 +117,7 @@ impl Workshop {
         self.steps
             .step(Layer::NoNewPrivileges, || Ok(set_no_new_privs(true)?))?;
         let abi = if self.has_own_tree() { self.restrict_files()? } else { 0 };
-        let filters = self.filters()?;
+        let filters = self.filters(abi)?;
         let own = self
             .steps
             .step(Layer::Handshake, || Ok(pidfd_open(getpid(), PidfdFlags::empty())?))?;
@@ -139,12 +139,21 @@ impl Workshop {
         }
     }
 
-    fn build_tree(&mut self, trees: Option<Trees>) -> Result<(), Failure> {
+    fn lay_out_files(&mut self, taken: Taken) -> Result<(), Failure> {
+        match taken {
+            Taken::Tree(trees) => self.build_tree(trees),
+            Taken::Closed(closed) => self.steps.step(Layer::Mounts, || filesystem::closed::cover(closed)),
+            Taken::Nothing if self.has_own_tree() => {
+                let orders = &self.orders;
+                let trees = self.steps.step(Layer::Trees, || filesystem::take(orders))?;
+                self.build_tree(trees)
+            }
+            Taken::Nothing => Ok(()),
+        }
+    }
+
+    fn build_tree(&mut self, trees: Trees) -> Result<(), Failure> {
         let orders = &self.orders;
-        let trees = match trees {
-            Some(trees) => trees,
-            None => self.steps.step(Layer::Trees, || filesystem::take(orders))?,
-        };
         let root = self
             .steps
             .step(Layer::Mounts, || filesystem::build(trees, &orders.limits))?;
@@ -172,11 +181,21 @@ impl Workshop {
     }
 
     /// Made early, while memory is not yet limited; put in force last.
-    fn filters(&mut self) -> Result<Option<Filters>, Failure> {
+    fn filters(&mut self, abi: u8) -> Result<Option<Filters>, Failure> {
         if is_open(&self.orders) {
             return Ok(None);
         }
-        Filters::compile(Sockets::Internet, Ipc::Separate, self.orders.limits_kind)
+        let sockets = match self.orders.has_unix_sockets() {
+            false => Sockets::Internet,
+            // Sockets without a path belong to the network, which may be the host's; then Landlock has to keep them apart.
+            true if !self.has_own_network() && abi < rules::SCOPES => {
+                let missing = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+                let hint = "`unix_sockets` with `net = \"none\"` needs Landlock 6";
+                return Err(failure(Layer::LandlockScope, hint, &missing));
+            }
+            true => Sockets::InternetAndUnix,
+        };
+        Filters::compile(sockets, Ipc::Separate, self.orders.limits_kind)
             .map(Some)
             .map_err(|error| failure(Layer::Seccomp, "", &error))
     }

@@ -37,7 +37,9 @@ impl Workshop {
             sys::close_range(3, u32::MAX, Range::CloseOnExec)
         })?;
         let workspace = &self.orders.workspace;
-        self.steps.step(Layer::WorkingDirectory, || Ok(chdir(workspace)?))?;
+        let hint = "a directory above the workspace is closed to the server's uid; open it or move the workspace";
+        self.steps
+            .step_about(Layer::WorkingDirectory, hint, || Ok(chdir(workspace)?))?;
         self.steps.step(Layer::Execute, sys::restore_signals)?;
         if self.orders.limits_kind == LimitsKind::Rlimit {
             let limits = self.orders.limits;
