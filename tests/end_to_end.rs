@@ -15,7 +15,7 @@ mod identity;
 mod inventory;
 mod ledger;
 mod limits;
-mod packages;
+pub(crate) mod packages;
 mod policy;
 mod preflight;
 mod receipts;

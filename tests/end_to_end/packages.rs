@@ -36,7 +36,7 @@ fn text(path: &Path) -> String {
 }
 
 /// Whether a package could be installed; says so where no registry answers, and fails the test for any other reason.
-fn is_added(added: &Finished) -> bool {
+pub(crate) fn is_added(added: &Finished) -> bool {
     if added.code == Some(0) {
         return true;
     }
@@ -94,7 +94,7 @@ async fn adding_and_removing_keeps_what_people_wrote() {
 async fn what_cannot_be_added_changes_nothing() {
     let home = Setup::new().home();
     home.write_config(WRITTEN);
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 17] = [
         (&["add", "files", "https://a.example/"], 1, "already"),
         (&["add", "Files", "https://a.example/"], 2, "a-z"),
         (&["add", "a", "http://a.example/"], 2, "loopback"),
@@ -113,6 +113,17 @@ async fn what_cannot_be_added_changes_nothing() {
         (&["add", "a", "https://a.example/", "--", "x"], 2, "--bin"),
         (&["add", "a", "--", "no-such-program"], 1, "was not found"),
         (&["add", "a"], 2, "required"),
+        (
+            &["add", "a", "npm:left-pad@1.3.0", "--python", "/usr/bin/python3"],
+            2,
+            "--python",
+        ),
+        (&["add", "a", "--node", "/usr/bin/node", "--", "cat"], 2, "--node"),
+        (
+            &["add", "a", "pypi:thing@1.0", "--python", "/nowhere/bin/python3"],
+            1,
+            "is not there",
+        ),
     ];
     for (words, code, message) in cases {
         let refused = server(&home, words);
@@ -242,4 +253,81 @@ async fn a_package_of_pypi_is_installed_locked_and_runs_without_network() {
     let answer = told.result()["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(answer.contains("Europe/Vienna"), "{answer}");
     assert_eq!(gateway.receipt_of(&told)["sandbox"]["net_policy"], "block_all");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_of_npm_runs_with_the_node_that_is_named() {
+    // A Node below `/usr` would be seen anyway; its copy elsewhere is another one.
+    let elsewhere = tempfile::TempDir::new().unwrap();
+    let node = elsewhere.path().join("bin/node");
+    std::fs::create_dir(node.parent().unwrap()).unwrap();
+    let Some(own) = ["/usr/local/bin/node", "/usr/bin/node"]
+        .iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        println!("SKIPPED: there is no node");
+        return assert!(!environment::is_ci(), "node is missing");
+    };
+    std::fs::copy(own, &node).unwrap();
+    let (gateway, issuer) = empty().await;
+    let words = [
+        "add",
+        "memory",
+        MEMORY,
+        "--trust",
+        "internal",
+        "--node",
+        node.to_str().unwrap(),
+    ];
+    if !is_added(&server(&gateway.home, &words)) {
+        return;
+    }
+    let written = text(&gateway.home.config());
+    assert!(
+        written.contains(&format!("command = [\"{}\", ", node.display())),
+        "{written}"
+    );
+    let agent = connected(&gateway, &issuer, "memory", "read_graph").await;
+    assert!(agent.call("read_graph", json!({})).await.result()["structuredContent"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_of_pypi_runs_with_the_python_that_is_named() {
+    let elsewhere = tempfile::TempDir::new().unwrap();
+    let prefix = elsewhere.path().canonicalize().unwrap();
+    let own = Path::new("/usr/bin/python3").canonicalize();
+    let Ok(own) = own else {
+        println!("SKIPPED: there is no python3");
+        return assert!(!environment::is_ci(), "python3 is missing");
+    };
+    let python = prefix.join("bin").join(own.file_name().unwrap());
+    for place in ["bin", "lib"] {
+        std::fs::create_dir(prefix.join(place)).unwrap();
+    }
+    std::fs::copy(&own, &python).unwrap();
+    let library = Path::new("lib").join(own.file_name().unwrap());
+    std::os::unix::fs::symlink(Path::new("/usr").join(&library), prefix.join(&library)).unwrap();
+    let (gateway, issuer) = empty().await;
+    let words = [
+        "add",
+        "time",
+        TIME,
+        "--trust",
+        "internal",
+        "--python",
+        python.to_str().unwrap(),
+    ];
+    if !is_added(&server(&gateway.home, &words)) {
+        return;
+    }
+    let written = text(&gateway.home.config());
+    assert!(written.contains(&format!("\"{}\"]", prefix.display())), "{written}");
+    let linked = gateway
+        .home
+        .state()
+        .join("packages/time/venv/bin/python")
+        .canonicalize()
+        .unwrap();
+    assert_eq!(linked, python);
+    connected(&gateway, &issuer, "time", "get_current_time").await;
 }

@@ -8,8 +8,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::hosts::{self, PAGE, attempts};
 use super::{are_installed, script};
+use crate::end_to_end::packages::is_added;
 use crate::support::certificates::self_signed;
-use crate::support::environment;
+use crate::support::environment::{self, Finished, command, portreeve};
 use crate::support::{Agent, Gateway, Issuer, Setup, eventually};
 
 /// A gateway with one server that may reach `harbour.test` on one port.
@@ -26,12 +27,17 @@ async fn gateway(server: Value, port: u16) -> Option<(Gateway, Agent)> {
             json!([format!("{}/32", hosts::address())]),
         );
     let gateway = hosts::start(setup).await?;
-    let agent = Agent::connect(&gateway, "/mcp/web", &issuer.token("ann")).await;
+    let agent = discovered(&gateway, &issuer).await;
+    Some((gateway, agent))
+}
+
+async fn discovered(gateway: &Gateway, issuer: &Issuer) -> Agent {
+    let agent = Agent::connect(gateway, "/mcp/web", &issuer.token("ann")).await;
     eventually("the server was discovered", 90, async || {
         agent.names().await.iter().any(|name| name == "fetch")
     })
     .await;
-    Some((gateway, agent))
+    agent
 }
 
 /// Fetches from `harbour.test`, and not from `elsewhere.test` on the same port.
@@ -144,6 +150,37 @@ async fn mcp_server_fetch_reaches_what_is_named() {
     let Some((gateway, agent)) = gateway(entry, 80).await else {
         return;
     };
-    let place = "http://harbour.test/page.html";
-    reaches_what_is_named_and_nothing_else(&gateway, &agent, place, json!({"raw": true})).await;
+    reaches_what_is_named_and_nothing_else(&gateway, &agent, "http://harbour.test/", json!({"raw": true})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mcp_server_fetch_turns_pages_into_text_as_it_is_added() {
+    let issuer = Issuer::start().await;
+    let home = Setup::new().issuer(&issuer).home();
+    let mut add = command(portreeve());
+    add.arg("--config").arg(home.config());
+    add.args([
+        "server",
+        "add",
+        "web",
+        "pypi:mcp-server-fetch@2026.10.24",
+        "--trust",
+        "internal",
+    ]);
+    add.args(["--", "--ignore-robots-txt", "--allow-private-ips"]);
+    if !is_added(&Finished::of(add.envs(home.variables()))) {
+        return;
+    }
+    let written = std::fs::read_to_string(home.config()).unwrap();
+    let range = hosts::address();
+    let reach = format!("net = \"allowlist\"\nallow = [\"harbour.test:80\"]\nprivate = [\"{range}/32\"]\n");
+    let table = "[servers.web.sandbox]\n";
+    assert!(written.contains(table), "{written}");
+    home.write_config(&written.replace(table, &format!("{table}{reach}")));
+    hosts::page(80).await;
+    let Some(gateway) = hosts::start_in(home).await else {
+        return;
+    };
+    let agent = discovered(&gateway, &issuer).await;
+    reaches_what_is_named_and_nothing_else(&gateway, &agent, "http://harbour.test/page.html", json!({})).await;
 }

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::support::environment::{command, portreeve};
 use crate::support::records;
+use crate::support::setup::Home;
 use crate::support::{Gateway, Setup};
 
 /// What the page says.
@@ -49,11 +50,16 @@ pub(super) async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
 
 /// Starts the gateway of a configuration where it knows the names; nothing where that is impossible.
 pub(super) async fn start(setup: Setup) -> Option<Gateway> {
+    start_in(setup.home()).await
+}
+
+/// The same in a directory that is there already.
+pub(super) async fn start_in(home: Home) -> Option<Gateway> {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: a name for one process takes root");
         return None;
     }
-    let (home, address) = (setup.home(), address());
+    let address = address();
     let hosts = format!("127.0.0.1 localhost\n::1 localhost\n{address} harbour.test\n{address} elsewhere.test\n");
     std::fs::write(home.path("hosts"), hosts).unwrap();
     let mut program = command("unshare");

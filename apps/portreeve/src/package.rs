@@ -4,6 +4,7 @@
 
 mod install;
 mod installed;
+mod interpreter;
 mod lock;
 mod npm;
 mod pypi;
@@ -13,5 +14,6 @@ mod spec;
 
 pub(crate) use install::{install, room};
 pub(crate) use installed::{Unfit, command, verify};
+pub(crate) use interpreter::Interpreter;
 pub(crate) use lock::{LOCK_FILE, Locked, ServersLock};
-pub(crate) use spec::Spec;
+pub(crate) use spec::{Registry, Spec};

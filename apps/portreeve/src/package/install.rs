@@ -16,8 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::{ServerId, lock};
 
 use super::installed::{Unfit, locked};
+use super::interpreter::Interpreter;
 use super::lock::Locked;
-use super::pypi::{REPORT, VENV};
+use super::pypi::{REPORT, VENV, do_without_late_parts};
 use super::registry::{HOME, Settings, settings};
 use super::seal::seal;
 use super::spec::{Registry, Spec};
@@ -30,19 +31,32 @@ pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
 
 /// Installs a package for the server `id` and says what came of it. Whatever lay in its place is taken away first, and
 /// nothing stays if it fails.
-pub(crate) async fn install(spec: &Spec, state: &Path, id: &ServerId) -> anyhow::Result<Locked> {
+pub(crate) async fn install(
+    spec: &Spec,
+    interpreter: Option<&Interpreter>,
+    state: &Path,
+    id: &ServerId,
+) -> anyhow::Result<Locked> {
     let dir = room(state, id);
     prepare(state, &dir).with_context(|| format!("`{}` cannot be made", dir.display()))?;
-    let installed = install_in(spec, state, &dir).await;
+    let installed = install_in(spec, interpreter, state, &dir).await;
     if installed.is_err() {
         let _ = fs::remove_dir_all(&dir);
     }
     installed
 }
 
-async fn install_in(spec: &Spec, state: &Path, dir: &Path) -> anyhow::Result<Locked> {
+async fn install_in(
+    spec: &Spec,
+    interpreter: Option<&Interpreter>,
+    state: &Path,
+    dir: &Path,
+) -> anyhow::Result<Locked> {
     let launcher = Launcher::probe().await;
-    let settings = settings(spec.registry, dir, variable)?;
+    let mut settings = settings(spec.registry, dir, variable)?;
+    settings
+        .read
+        .extend(interpreter.into_iter().flat_map(Interpreter::read_to_install));
     let installer = Installer {
         launcher: &launcher,
         private: addresses(&settings.hosts).await,
@@ -50,8 +64,11 @@ async fn install_in(spec: &Spec, state: &Path, dir: &Path) -> anyhow::Result<Loc
         state,
         dir,
     };
-    for command in commands(spec, dir) {
+    for command in commands(spec, interpreter, dir) {
         installer.run(command).await?;
+    }
+    if spec.registry == Registry::Pypi {
+        do_without_late_parts(dir).context("the installed files cannot be settled")?;
     }
     fs::remove_dir_all(dir.join(HOME)).context("the installer's leavings cannot be removed")?;
     seal(dir).context("the installed files cannot be sealed")?;
@@ -84,19 +101,23 @@ fn prepare(state: &Path, dir: &Path) -> std::io::Result<()> {
 }
 
 /// What is run, in order. No script of a package is: npm is told so, and pip takes wheels alone.
-fn commands(spec: &Spec, dir: &Path) -> Vec<Vec<String>> {
+fn commands(spec: &Spec, interpreter: Option<&Interpreter>, dir: &Path) -> Vec<Vec<String>> {
     let (dir_text, exact) = (dir.display().to_string(), (&spec.name, &spec.version));
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     match spec.registry {
         Registry::Npm => {
-            let mut npm = words(&[
-                "npm",
+            let named = interpreter.and_then(|node| Some([node.program.as_path(), node.npm.as_deref()?]));
+            let mut npm = match named {
+                Some(words) => words.map(|word| word.display().to_string()).to_vec(),
+                None => words(&["npm"]),
+            };
+            npm.extend(words(&[
                 "install",
                 "--ignore-scripts",
                 "--no-audit",
                 "--no-fund",
                 "--omit=dev",
-            ]);
+            ]));
             npm.extend(words(&["--save-exact", "--loglevel=error", "--prefix", &dir_text]));
             npm.push(format!("{}@{}", exact.0, exact.1));
             vec![npm]
@@ -115,7 +136,9 @@ fn commands(spec: &Spec, dir: &Path) -> Vec<Vec<String>> {
             pip.extend(words(&["--disable-pip-version-check", "--quiet", "--report"]));
             pip.push(dir.join(REPORT).display().to_string());
             pip.push(format!("{}=={}", exact.0, exact.1));
-            vec![words(&["python3", "-m", "venv", &venv.display().to_string()]), pip]
+            let python = interpreter.map(|python| python.program.display().to_string());
+            let python = python.unwrap_or_else(|| "python3".to_owned());
+            vec![words(&[&python, "-m", "venv", &venv.display().to_string()]), pip]
         }
     }
 }
@@ -251,26 +274,47 @@ const KEPT: usize = 4096;
 mod tests {
     use super::*;
 
-    fn lines(spec: &str) -> Vec<String> {
+    fn lines(spec: &str, interpreter: Option<&Interpreter>) -> Vec<String> {
         let spec = Spec::parse(spec).unwrap().unwrap();
-        let commands = commands(&spec, Path::new("/p"));
+        let commands = commands(&spec, interpreter, Path::new("/p"));
         commands.iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
     fn installers_are_told_to_run_nothing_and_to_build_nothing() {
         assert_eq!(
-            lines("npm:@a/b@1.0.0"),
+            lines("npm:@a/b@1.0.0", None),
             [
                 "npm install --ignore-scripts --no-audit --no-fund --omit=dev --save-exact --loglevel=error --prefix /p @a/b@1.0.0"
             ]
         );
         assert_eq!(
-            lines("pypi:a@1.0"),
+            lines("pypi:a@1.0", None),
             [
                 "python3 -m venv /p/venv",
                 "/p/venv/bin/python -m pip install --only-binary=:all: --no-input --no-cache-dir --disable-pip-version-check --quiet --report /p/report.json a==1.0"
             ]
         );
+    }
+    #[test]
+    fn another_interpreter_installs_what_it_will_run() {
+        let named = |program: &str, npm: Option<&str>| Interpreter {
+            program: program.into(),
+            read: Vec::new(),
+            npm: npm.map(Into::into),
+        };
+        let python = named("/opt/python/bin/python3.14", None);
+        assert_eq!(
+            lines("pypi:a@1.0", Some(&python))[0],
+            "/opt/python/bin/python3.14 -m venv /p/venv"
+        );
+        let node = named("/opt/node/bin/node", Some("/opt/node/lib/npm-cli.js"));
+        let told = lines("npm:a@1.0.0", Some(&node));
+        assert!(
+            told[0].starts_with("/opt/node/bin/node /opt/node/lib/npm-cli.js install --ignore-scripts "),
+            "{told:?}"
+        );
+        let alone = named("/opt/node/bin/node", None);
+        assert!(lines("npm:a@1.0.0", Some(&alone))[0].starts_with("npm install "));
     }
 }

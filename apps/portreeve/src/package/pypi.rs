@@ -11,6 +11,23 @@ pub(super) const REPORT: &str = "report.json";
 /// The environment.
 pub(super) const VENV: &str = "venv";
 
+/// Manifests of parts that a package would fetch when it runs, from another registry and into its own directory. In a
+/// sandbox it can do neither, and fails; without the manifest it does without that part. `readabilipy`, which
+/// `mcp-server-fetch` turns pages into text with, then uses its own Python instead of Node.
+const LATE_PARTS: [&str; 1] = ["readabilipy/javascript/package.json"];
+
+/// Takes these manifests away where the part itself is not there.
+pub(super) fn do_without_late_parts(dir: &Path) -> std::io::Result<()> {
+    for packages in site_packages(&dir.join(VENV)) {
+        for manifest in LATE_PARTS.map(|part| packages.join(part)) {
+            if manifest.is_file() && !manifest.with_file_name("node_modules").exists() {
+                std::fs::remove_file(manifest)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Everything that was installed.
 pub(super) fn parts(dir: &Path) -> Result<Vec<Part>, Unfit> {
     let report = json(&dir.join(REPORT))?;
@@ -82,10 +99,13 @@ fn scripts(venv: &Path, name: &str) -> Result<Vec<String>, Unfit> {
     Ok(names.filter(|name| !name.starts_with('#')).collect())
 }
 
+fn site_packages(venv: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let versions = venv.join("lib").read_dir().into_iter().flatten().flatten();
+    versions.map(|version| version.path().join("site-packages"))
+}
+
 fn entry_points(venv: &Path, name: &str) -> Option<PathBuf> {
-    let versions = venv.join("lib").read_dir().ok()?.flatten();
-    let packages = versions.map(|version| version.path().join("site-packages"));
-    let inner = packages
+    let inner = site_packages(venv)
         .filter_map(|packages| packages.read_dir().ok())
         .flatten()
         .flatten();

@@ -9,7 +9,7 @@ use vocabulary::{ServerId, Trust};
 
 use crate::command::output::{self, Form};
 use crate::config::{Config, Draft, NewReach, hold, is_web_url, replace};
-use crate::package::{self, LOCK_FILE, Locked, ServersLock, Spec};
+use crate::package::{self, Interpreter, LOCK_FILE, Locked, Registry, ServersLock, Spec};
 
 #[derive(clap::Args)]
 pub(in crate::command) struct Add {
@@ -25,6 +25,12 @@ pub(in crate::command) struct Add {
     /// The program of the package, where it has several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
+    /// Another Python for a package of PyPI: `PREFIX/bin/python3`
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Another Node for a package of npm: `PREFIX/bin/node`
+    #[arg(long, value_name = "PATH")]
+    node: Option<PathBuf>,
     /// A variable of its environment: `NAME=text:VALUE`, or `NAME=env:VARIABLE` and `NAME=file:PATH` for secrets
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -67,6 +73,10 @@ fn trust(text: &str) -> Result<Trust, String> {
 impl Add {
     pub(super) async fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
         let is_package = matches!(self.source, Some(Source::Package(_)));
+        if !self.names_its_own_interpreter() {
+            output::note("error: `--python` belongs to a package of PyPI, `--node` to one of npm");
+            return Ok(ExitCode::from(2));
+        }
         let is_url = matches!(self.source, Some(Source::Url(_)));
         let is_started = is_url && !(self.words.is_empty() && self.env.is_empty());
         if (self.bin.is_some() && !is_package) || is_started {
@@ -104,6 +114,15 @@ impl Add {
         self.tell(&config, locked.as_ref(), running)
     }
 
+    fn names_its_own_interpreter(&self) -> bool {
+        let registry = match &self.source {
+            Some(Source::Package(spec)) => Some(spec.registry),
+            Some(Source::Url(_)) | None => None,
+        };
+        (self.python.is_none() || registry == Some(Registry::Pypi))
+            && (self.node.is_none() || registry == Some(Registry::Npm))
+    }
+
     /// Puts the server into the configuration, if that is sound with it.
     fn write(&self, mut draft: Draft, reach: &NewReach) -> anyhow::Result<Config> {
         draft.add_server(&self.id, reach, self.trust)?;
@@ -120,12 +139,15 @@ impl Add {
         before: &Config,
         spec: &Spec,
     ) -> anyhow::Result<(Config, Locked)> {
+        let named = self.python.as_deref().or(self.node.as_deref());
+        let interpreter = named.map(|path| Interpreter::at(path, spec.registry)).transpose()?;
         output::note(&format!("installing {spec}"));
         let lock_file = file.with_file_name(LOCK_FILE);
         let lock = ServersLock::read(&lock_file)?;
-        let locked = package::install(spec, &before.state.dir, &self.id).await?;
+        let locked = package::install(spec, interpreter.as_ref(), &before.state.dir, &self.id).await?;
         let dir = package::room(&before.state.dir, &self.id);
-        let done = self.configure(draft, (&lock_file, lock.clone()), &dir, &locked);
+        let start = self.start(&dir, &locked, interpreter.as_ref());
+        let done = start.and_then(|start| self.configure(draft, (&lock_file, lock.clone()), start, &locked));
         if done.is_err() {
             let _ = std::fs::remove_dir_all(&dir);
             super::remove::write_lock(&lock_file, &lock)?;
@@ -137,18 +159,31 @@ impl Add {
         &self,
         draft: Draft,
         (lock_file, mut lock): (&Path, ServersLock),
-        dir: &Path,
+        start: NewReach,
         locked: &Locked,
     ) -> anyhow::Result<Config> {
+        lock.set(self.id.to_string(), locked.clone());
+        replace(lock_file, &lock.to_text()?)?;
+        self.write(draft, &start)
+    }
+
+    /// How the installed package is started, and what it must see.
+    fn start(&self, dir: &Path, locked: &Locked, interpreter: Option<&Interpreter>) -> anyhow::Result<NewReach> {
         let dir: PathBuf = dir.canonicalize()?;
         let mut command = package::command(&dir, locked.source, &locked.name, self.bin.as_deref())
             .map_err(|why| anyhow::anyhow!("{}@{} {why}", locked.name, locked.version))?;
+        // A Python is in the package's own environment already.
+        if let (Registry::Npm, Some(node), Some(program)) = (locked.source, interpreter, command.first_mut()) {
+            *program = node.program.display().to_string();
+        }
         command.extend(self.words.iter().cloned());
-        lock.set(self.id.to_string(), locked.clone());
-        replace(lock_file, &lock.to_text()?)?;
-        let read = vec![dir.display().to_string()];
-        let env = self.env.clone();
-        self.write(draft, &NewReach::Command { command, read, env })
+        let shown = interpreter.into_iter().flat_map(|interpreter| &interpreter.read);
+        let read = std::iter::once(&dir).chain(shown);
+        Ok(NewReach::Command {
+            command,
+            read: read.map(|path| path.display().to_string()).collect(),
+            env: self.env.clone(),
+        })
     }
 
     fn tell(&self, config: &Config, locked: Option<&Locked>, running: bool) -> anyhow::Result<ExitCode> {
