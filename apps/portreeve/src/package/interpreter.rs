@@ -90,7 +90,7 @@ mod tests {
         let python = || Interpreter::at(&prefix.join("bin/python3.13"), Registry::Pypi);
         assert!(python().is_err(), "without its modules");
         fs::write(prefix.join("lib/python3.13/os.py"), "").unwrap();
-        assert_eq!(python().unwrap().read, [prefix.clone()]);
+        assert_eq!(python().unwrap().read, std::slice::from_ref(&prefix));
         let shim = Interpreter::at(&prefix.join("elsewhere/bin/python3"), Registry::Pypi);
         assert!(shim.unwrap_err().to_string().contains("name the interpreter itself"));
         let node = Interpreter::at(&prefix.join("bin/node"), Registry::Npm).unwrap();

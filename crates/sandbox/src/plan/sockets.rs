@@ -28,7 +28,7 @@ pub(super) fn check(draft: &PlanDraft, faults: &mut Vec<PlanFault>) -> UnixSocke
             UnixSockets::Denied
         }
         UnixSockets::Offered if !shows_only_our_own(draft) => UnixSockets::Denied,
-        other => other,
+        asked @ (UnixSockets::Denied | UnixSockets::Offered | UnixSockets::Asked) => asked,
     }
 }
 
