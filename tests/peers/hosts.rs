@@ -48,6 +48,15 @@ pub(super) async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = stream.shutdown().await;
 }
 
+/// Whether this is root; says so where it is not.
+pub(super) fn is_possible() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("SKIPPED: a name for one process takes root");
+    }
+    root
+}
+
 /// Starts the gateway of a configuration where it knows the names; nothing where that is impossible.
 pub(super) async fn start(setup: Setup) -> Option<Gateway> {
     start_in(setup.home()).await
@@ -55,8 +64,7 @@ pub(super) async fn start(setup: Setup) -> Option<Gateway> {
 
 /// The same in a directory that is there already.
 pub(super) async fn start_in(home: Home) -> Option<Gateway> {
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: a name for one process takes root");
+    if !is_possible() {
         return None;
     }
     let address = address();
