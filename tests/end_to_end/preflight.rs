@@ -23,6 +23,47 @@ async fn unknown_members_are_refused_at_any_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_names_the_unknown_field_and_the_one_that_was_meant() {
+    // R138, R202
+    let town = Town::with(&["read"], |setup| setup).await;
+    let agent = town.agent("ann").await;
+    let token = concat!("gh", "p_R7kT2mQ9vX4bN8cL1wZ6yH3jF5dS0gAaPpEe");
+    let long = "x".repeat(100);
+    for (arguments, told) in [
+        (
+            json!({"txet": "hunter2"}),
+            r#"unknown field "txet" (did you mean "text"?)"#,
+        ),
+        (
+            json!({"nested": {"Inner_": "hunter2"}}),
+            r#"/nested: unknown field "Inner_" (did you mean "inner"?)"#,
+        ),
+        (json!({"colour": "hunter2"}), r#"unknown field "colour": one of ["#),
+        (
+            json!({"a\u{1b}[31m\u{202e}\"": "hunter2"}),
+            r#"unknown field "a\u{1b}[31m\u{202e}\"""#,
+        ),
+        (
+            json!({&long: "hunter2"}),
+            &format!("unknown field \"{}…\"", "x".repeat(64)),
+        ),
+        (
+            json!({token: "hunter2"}),
+            "unknown field [REDACTED:api_token]: one of [",
+        ),
+    ] {
+        let answer = agent.call("read", arguments).await;
+        let text = refused(&town, &answer, "DENY_UNKNOWN_FIELDS");
+        assert!(text.contains(told), "{told}: {text}");
+        assert!(!text.contains("hunter2") && !text.contains(token), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        let record = town.gateway.receipt_named_by(&answer).to_string();
+        assert!(!record.contains("txet") && !record.contains("colour"), "{record}");
+    }
+    assert_eq!(town.files.calls().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_or_the_operator_may_open_an_object() {
     // R138
     let open =

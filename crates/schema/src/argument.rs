@@ -5,7 +5,7 @@ use vocabulary::json::Value;
 use crate::admit::{self, SchemaFault};
 use crate::closed::{Branches, Closed, Subject};
 use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
-use crate::violation::{self, Violations};
+use crate::violation::{self, TellName, Violations};
 
 /// A compiled input schema.
 pub struct ArgumentSchema {
@@ -30,6 +30,18 @@ impl ArgumentSchema {
     /// # Errors
     /// What is wrong with it, without quoting it.
     pub fn check(&self, value: &Value<'_>) -> Result<(), Violations> {
+        self.judge(value, None)
+    }
+
+    /// Judges `value`, and tells names that the schema does not know as `tell` makes them fit to be told.
+    ///
+    /// # Errors
+    /// What is wrong with it, without quoting a value.
+    pub fn check_telling(&self, value: &Value<'_>, tell: &TellName<'_>) -> Result<(), Violations> {
+        self.judge(value, Some(tell))
+    }
+
+    fn judge(&self, value: &Value<'_>, tell: Option<&TellName<'_>>) -> Result<(), Violations> {
         let size = self.compiled.measure(value)?;
         let fits = self.compiled.fits(value);
         let branches = if fits { Branches::Fitting } else { Branches::All };
@@ -41,7 +53,7 @@ impl ArgumentSchema {
         if fits && unknown.is_empty() {
             return Ok(());
         }
-        let mut printer = self.compiled.printer(value);
+        let mut printer = self.compiled.printer(value).telling(tell);
         unknown.iter().for_each(|unknown| printer.unknown(unknown));
         if !fits {
             self.compiled.explain(value, size, &mut printer);

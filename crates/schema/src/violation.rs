@@ -1,5 +1,6 @@
 //! Says what is wrong with a value without quoting it: where (by names the schema knows), which keyword,
-//! and what is allowed (the schema's own words).
+//! and what is allowed (the schema's own words). Names that the schema does not know are numbered, unless whoever asks
+//! says how they are told.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,8 +8,10 @@ use std::fmt;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use vocabulary::json::Value;
+use vocabulary::nearest;
 
-/// Why a value does not fit a schema: at most five reasons of at most 200 bytes, value-free.
+/// Why a value does not fit a schema: at most five reasons of at most 200 bytes, value-free; of at most 480 bytes where
+/// unknown names are told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violations {
     items: Vec<String>,
@@ -64,11 +67,11 @@ impl Violations {
 
     pub(crate) fn of_one(text: &str) -> Self {
         let mut violations = Self::none();
-        violations.items.push(cut(text));
+        violations.items.push(cut(text, MAX_ITEM_BYTES));
         violations.parts.push(Violation {
             path: "/".to_owned(),
             keyword: "limits".to_owned(),
-            expected: cut(text.trim_start_matches("/: ")),
+            expected: cut(text.trim_start_matches("/: "), MAX_ITEM_BYTES),
         });
         violations
     }
@@ -99,6 +102,8 @@ impl fmt::Display for Violations {
 /// How many reasons are given.
 pub(crate) const MAX_ITEMS: usize = 5;
 const MAX_ITEM_BYTES: usize = 200;
+/// As long as a reason may be that tells names.
+const MAX_TELLING_BYTES: usize = 480;
 
 /// A step on the way into a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,11 +121,24 @@ pub(crate) struct Unknown<'v> {
     pub(crate) allowed: Vec<String>,
 }
 
-/// Collects reasons about one value. Names the schema does not know are numbered in order of appearance.
+/// Makes a name that the schema does not know fit to be told; it is told as this returns it.
+pub type TellName<'t> = dyn Fn(&str) -> ToldName + 't;
+
+/// A name that the schema does not know, as it is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToldName {
+    /// Escaped and cut; a known name may be offered for it.
+    Shown(String),
+    /// Something else stands for it.
+    Masked(String),
+}
+
+/// Collects reasons about one value. Names the schema does not know are numbered in order of appearance, or told.
 pub(crate) struct Printer<'s, 'v> {
     known: &'s HashSet<Box<str>>,
     root: &'v Value<'v>,
     strangers: Vec<&'v str>,
+    tell: Option<&'s TellName<'s>>,
     violations: Violations,
     most: usize,
 }
@@ -131,9 +149,16 @@ impl<'s, 'v> Printer<'s, 'v> {
             known,
             root,
             strangers: Vec::new(),
+            tell: None,
             violations: Violations::none(),
             most: MAX_ITEMS,
         }
+    }
+
+    /// Tells names that the schema does not know instead of numbering them.
+    pub(crate) fn telling(mut self, tell: Option<&'s TellName<'s>>) -> Self {
+        self.tell = tell;
+        self
     }
 
     /// With room for `most` reasons instead of five.
@@ -162,7 +187,8 @@ impl<'s, 'v> Printer<'s, 'v> {
     /// Adds a member that nothing declares.
     pub(crate) fn unknown(&mut self, unknown: &Unknown<'v>) {
         let path = self.pointer(&unknown.path);
-        let said = format!("unknown field {}", self.stranger(unknown.name));
+        let meant = self.meant(unknown.name, unknown.allowed.iter().map(String::as_str));
+        let said = format!("unknown field {}{meant}", self.quoted_stranger(unknown.name));
         let allowed = if unknown.allowed.is_empty() {
             String::new()
         } else {
@@ -206,10 +232,11 @@ impl<'s, 'v> Printer<'s, 'v> {
     /// instead, has named it before.
     fn unexpected(&mut self, path: &str, keyword: &str, name: &'v str) {
         self.violations.unknown_fields = true;
-        let stranger = self.stranger(name);
-        let head = format!("{path}: unknown field {stranger}");
+        let stranger = self.quoted_stranger(name);
+        let head = cut(&format!("{path}: unknown field {stranger}"), self.longest());
         if !self.violations.items.iter().any(|item| item.starts_with(&head)) {
-            self.add(path, keyword, &format!("unknown field {stranger}"));
+            let meant = self.meant(name, self.known.iter().map(|known| &**known));
+            self.add(path, keyword, &format!("unknown field {stranger}{meant}"));
         }
     }
 
@@ -222,17 +249,18 @@ impl<'s, 'v> Printer<'s, 'v> {
     }
 
     fn push(&mut self, path: &str, keyword: Option<&str>, item: String, expected: &str) {
-        let item = cut(&item);
+        let longest = self.longest();
+        let item = cut(&item, longest);
         if self.violations.items.is_empty() {
-            self.violations.path = cut(path);
+            self.violations.path = cut(path, longest);
             self.violations.keyword = keyword.map(str::to_owned);
         }
         if !self.is_full() && !self.violations.items.contains(&item) {
             self.violations.items.push(item);
             self.violations.parts.push(Violation {
-                path: cut(path),
+                path: cut(path, longest),
                 keyword: keyword.unwrap_or("schema").to_owned(),
-                expected: cut(expected),
+                expected: cut(expected, longest),
             });
         }
     }
@@ -243,16 +271,47 @@ impl<'s, 'v> Printer<'s, 'v> {
             pointer.push('/');
             match place {
                 Place::Index(index) => pointer.push_str(&index.to_string()),
-                Place::Name(name) if self.known.contains(*name) => {
-                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                }
-                Place::Name(name) => pointer.push_str(&self.stranger(name)),
+                Place::Name(name) if self.known.contains(*name) => pointer.push_str(&segment(name)),
+                Place::Name(name) => match self.told(name) {
+                    Some(ToldName::Shown(told) | ToldName::Masked(told)) => pointer.push_str(&segment(&told)),
+                    None => pointer.push_str(&self.numbered(name)),
+                },
             }
         }
         if pointer.is_empty() { "/".to_owned() } else { pointer }
     }
 
-    fn stranger(&mut self, name: &'v str) -> String {
+    fn told(&self, name: &str) -> Option<ToldName> {
+        self.tell.map(|tell| tell(name))
+    }
+
+    /// A name that the schema does not know, within a sentence.
+    fn quoted_stranger(&mut self, name: &'v str) -> String {
+        match self.told(name) {
+            Some(ToldName::Shown(told)) => format!("\"{told}\""),
+            Some(ToldName::Masked(told)) => told,
+            None => self.numbered(name),
+        }
+    }
+
+    /// Which known name was probably meant, where names are told.
+    fn meant<'k>(&self, name: &str, known: impl Iterator<Item = &'k str>) -> String {
+        let shown = matches!(self.told(name), Some(ToldName::Shown(_)));
+        match shown.then(|| nearest(name, known)).flatten() {
+            Some(near) => format!(" (did you mean {}?)", list(&[near.to_owned()]).trim_matches(['[', ']'])),
+            None => String::new(),
+        }
+    }
+
+    /// A reason with a told name has room for it.
+    fn longest(&self) -> usize {
+        match self.tell {
+            Some(_) => MAX_TELLING_BYTES,
+            None => MAX_ITEM_BYTES,
+        }
+    }
+
+    fn numbered(&mut self, name: &'v str) -> String {
         let number = self
             .strangers
             .iter()
@@ -397,6 +456,11 @@ fn requirement(kind: &ValidationErrorKind) -> String {
     }
 }
 
+/// A name as a step of a JSON pointer.
+fn segment(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// Names as a JSON list, as many as an item has room for.
 fn list(names: &[String]) -> String {
     let mut text = String::from("[");
@@ -416,19 +480,19 @@ fn list(names: &[String]) -> String {
     text
 }
 
-/// The first 200 bytes, cut where a character ends. The words are the schema's, which a server wrote, so
+/// The first bytes, cut where a character ends. The words are the schema's, which a server wrote, so
 /// what would steer a terminal is made visible.
-fn cut(item: &str) -> String {
+fn cut(item: &str, longest: usize) -> String {
     let steers = |character: char| {
         character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if item.contains(steers) {
-        return cut(&item.replace(steers, "\u{fffd}"));
+        return cut(&item.replace(steers, "\u{fffd}"), longest);
     }
-    if item.len() <= MAX_ITEM_BYTES {
+    if item.len() <= longest {
         return item.to_owned();
     }
-    let end = item.floor_char_boundary(MAX_ITEM_BYTES - '…'.len_utf8());
+    let end = item.floor_char_boundary(longest - '…'.len_utf8());
     let (kept, _) = item.split_at(end);
     format!("{kept}…")
 }

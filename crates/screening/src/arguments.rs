@@ -1,6 +1,7 @@
 //! Preflight: the arguments of a call, before anything is decided on them or leaves with them.
 
 mod fields;
+mod names;
 pub mod secrets;
 mod size;
 
@@ -297,7 +298,8 @@ fn lies_within(part: &[u8], whole: &[u8]) -> bool {
 pub struct Refusal {
     /// The reason for the receipt.
     pub code: ReasonCode,
-    /// A sentence for a model: which field, what is allowed; nothing of the arguments in it.
+    /// A sentence for a model: which field, what is allowed. Of the arguments it holds the names of unknown fields, made
+    /// fit to be told to their caller, and no value.
     pub message: String,
     /// The digest of the arguments' canonical form, where they have one.
     pub digest: Option<Digest>,

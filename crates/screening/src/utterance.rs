@@ -14,6 +14,11 @@ use crate::result::{Guards, Origin, OutputTrust, Raw, ResponseAction, Rules, San
 /// Our own rules, for whoever has none.
 static EMBEDDED: LazyLock<Option<Arc<Detector>>> = LazyLock::new(|| Detector::embedded().ok().map(Arc::new));
 
+/// Our own rules.
+pub(crate) fn embedded() -> Option<&'static Detector> {
+    EMBEDDED.as_deref()
+}
+
 /// The text without secrets, terminal sequences and what nobody sees; `None` if that cannot be had.
 #[must_use]
 pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<String> {
@@ -48,7 +53,8 @@ pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<Strin
 const OPEN: &[u8] = br#"{"text":""#;
 const CLOSE: &[u8] = br#""}"#;
 
-fn literal(text: &str) -> Vec<u8> {
+/// What stands between the quotes of a JSON string that says `text`.
+pub(crate) fn literal(text: &str) -> Vec<u8> {
     let mut literal = Vec::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

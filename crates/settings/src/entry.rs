@@ -4,13 +4,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use toml::de::DeValue;
-use vocabulary::canonical;
+use vocabulary::{canonical, nearest};
 
 use crate::fault::{Complaint, quoted};
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::section::Section;
-use crate::spelling::nearest;
 use crate::units;
 
 /// One value of the file, with its place.

@@ -26,7 +26,6 @@ mod notes;
 mod place;
 mod reference;
 mod section;
-mod spelling;
 pub mod units;
 
 pub use entry::Entry;
@@ -37,4 +36,3 @@ pub use keys::{Key, Standing, key};
 pub use notes::Notes;
 pub use reference::Reference;
 pub use section::Section;
-pub use spelling::nearest;

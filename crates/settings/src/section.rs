@@ -2,6 +2,7 @@
 //! noted with its line while the walk goes on.
 
 use toml::de::DeTable;
+use vocabulary::nearest;
 
 use crate::entry::Entry;
 use crate::fault::{Complaint, not_yet};
@@ -9,7 +10,6 @@ use crate::format::Format;
 use crate::keys::Standing;
 use crate::notes::Notes;
 use crate::place::Place;
-use crate::spelling::nearest;
 
 /// A table of the file, given or empty.
 pub struct Section<'a> {

@@ -14,6 +14,7 @@ mod principal;
 mod reason;
 mod risk;
 mod secret;
+mod spelling;
 mod tool;
 mod words;
 
@@ -27,4 +28,5 @@ pub use principal::{ActorType, Authn, ClaimValue, Principal, ServerScope};
 pub use reason::{ReasonCode, Remedy};
 pub use risk::{Hints, Risk, Trust};
 pub use secret::Secret;
+pub use spelling::nearest;
 pub use tool::{NameFault, ServerId, ToolId, ToolName};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use http::{HeaderName, HeaderValue, Uri};
 use rustls_pki_types::CertificateDer;
-use settings::{Complaint, Entry, Reference, Section, nearest, not_yet, quoted};
-use vocabulary::{Risk, Secret, ServerId, ToolName, Trust};
+use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
+use vocabulary::{Risk, Secret, ServerId, ToolName, Trust, nearest};
 
 use super::listen::{bare_host, certificates};
 use super::process::{Process, warn_of_sharing};

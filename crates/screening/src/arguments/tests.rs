@@ -64,11 +64,25 @@ fn an_unknown_field_has_its_own_code_and_the_refusal_says_what_is_allowed() {
         refusal,
         Refusal {
             code: ReasonCode::DenyUnknownFields,
-            message: "the arguments do not fit the tool's input schema: /: unknown field <unexpected key #1>: \
+            message: "the arguments do not fit the tool's input schema: /: unknown field \"hunter2\": \
                       one of [\"o\",\"path\"]"
                 .to_owned(),
             digest: Some(Digest::of(br#"{"hunter2":1}"#)),
         }
+    );
+    let near = check(Some(br#"{"o":{"X_":1},"pth":1}"#), &rules(schema, Fields::Closed)).unwrap_err();
+    for part in [
+        "/: unknown field \"pth\" (did you mean \"path\"?): one of [",
+        "/o: unknown field \"X_\" (did you mean \"x\"?): one of [",
+    ] {
+        assert!(near.message.contains(part), "{}", near.message);
+    }
+    let below = r#"{"additionalProperties":{"type":"integer"}}"#;
+    let refusal = check(Some(br#"{"a/b":"hunter2"}"#), &rules(below, Fields::Closed)).unwrap_err();
+    assert!(
+        refusal.message.ends_with(": /a~1b: type: must be integer"),
+        "{}",
+        refusal.message
     );
     assert_eq!(
         code(r#"{"o":{"z":1}}"#, &rules(schema, Fields::Closed)),

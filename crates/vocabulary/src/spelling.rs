@@ -3,14 +3,24 @@
 /// The one of `known` that `word` was probably meant to be.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let reach = 1 + word.chars().count() / 4;
+    let length = word.chars().take(LONGEST + 1).count();
+    let reach = 1 + length / 4;
+    // Lengths tell most words apart, and bound the work: a word may come from anybody.
+    let is_alike = |candidate: &&str| {
+        let other = candidate.chars().take(2 * LONGEST).count();
+        length <= LONGEST && length.abs_diff(other) <= reach
+    };
     let near = known
         .into_iter()
+        .filter(is_alike)
         .map(|candidate| (distance(word, candidate), candidate));
     near.filter(|(far, _)| *far <= reach)
         .min()
         .map(|(_, candidate)| candidate)
 }
+
+/// A longer word is nobody's slip of the pen.
+const LONGEST: usize = 64;
 
 /// Edit distance: insertions, removals, replacements; `-` and `_` count as one letter.
 fn distance(a: &str, b: &str) -> usize {
@@ -44,6 +54,9 @@ mod tests {
             Some("allowed_hosts")
         );
         assert_eq!(nearest("url", ["risk", "trust"]), None);
+        let long = "x".repeat(65);
+        assert_eq!(nearest(&long, [long.as_str()]), None, "no work for a long word");
+        assert_eq!(nearest("path", ["path".repeat(1000).as_str(), "paths"]), Some("paths"));
         assert_eq!(
             (distance("", "abc"), distance("abc", ""), distance("abc", "abd")),
             (3, 3, 1)
