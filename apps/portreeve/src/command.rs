@@ -15,7 +15,7 @@ mod server;
 mod token;
 mod tool;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -107,13 +107,28 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
             Command::Harness(harness) => harness.run(config).await,
-            Command::Activity(activity) => activity.run(&load(config)?).await,
+            Command::Activity(activity) => activity.run(&load_or_usual(config)?).await,
         }
     }
 }
 
-fn load(given: Option<&std::path::Path>) -> anyhow::Result<Config> {
+fn load(given: Option<&Path>) -> anyhow::Result<Config> {
     Ok(Config::load(&find_file(given)?)?)
+}
+
+/// For whoever only reads the state: a harness needs no configuration and leaves its log in the usual state directory.
+fn load_or_usual(given: Option<&Path>) -> anyhow::Result<Config> {
+    let is_harness = given.is_none() && Path::new("harness.toml").exists() && !Path::new("portreeve.toml").exists();
+    let missing = match find_file(given) {
+        Ok(file) if !is_harness => return Ok(Config::load(&file)?),
+        Ok(_) => None,
+        Err(missing) => Some(missing),
+    };
+    let usual = Config::usual(Path::new("."))?;
+    match missing.filter(|_| !usual.state.dir.exists()) {
+        Some(missing) => Err(missing.into()),
+        None => Ok(usual),
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,16 @@ pub(crate) enum End {
     Stopped,
 }
 
+impl End {
+    /// The code it ended with, if it ended by itself.
+    pub(crate) fn code(self) -> Option<u64> {
+        match self {
+            Self::Exited(code) => Some(code),
+            Self::TimedOut | Self::Stopped => None,
+        }
+    }
+}
+
 /// What is left of a runtime.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -48,7 +58,7 @@ pub(crate) struct Ran {
     pub(crate) confinement: HarnessWalls,
 }
 
-/// The beginning of a stream.
+/// The beginning of a stream, of standard error the end.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     pub(crate) bytes: Vec<u8>,
@@ -124,7 +134,7 @@ pub(crate) async fn launch(
             });
             (
                 Some(tokio::spawn(capture(stdout, order.keep))),
-                Some(tokio::spawn(capture(stderr, KEPT))),
+                Some(tokio::spawn(capture_end(stderr, KEPT))),
             )
         }
         None => (None, None),
@@ -193,6 +203,24 @@ async fn capture(mut stream: impl AsyncRead + Unpin, keep: usize) -> Captured {
         let room = keep.saturating_sub(captured.bytes.len()).min(read);
         captured.bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
         if room < read {
+            captured.extent = Extent::Cut;
+        }
+    }
+    captured
+}
+
+/// Reads to the end, keeps the end: there stands why somebody gave up.
+async fn capture_end(mut stream: impl AsyncRead + Unpin, keep: usize) -> Captured {
+    let mut captured = Captured {
+        bytes: Vec::new(),
+        extent: Extent::Whole,
+    };
+    let mut piece = vec![0u8; 16 << 10];
+    while let Ok(read @ 1..) = stream.read(&mut piece).await {
+        captured.bytes.extend_from_slice(piece.get(..read).unwrap_or_default());
+        let surplus = captured.bytes.len().saturating_sub(keep);
+        if surplus > 0 {
+            captured.bytes.drain(..surplus);
             captured.extent = Extent::Cut;
         }
     }

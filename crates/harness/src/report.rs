@@ -51,6 +51,10 @@ pub struct AttemptNote {
     pub took: Duration,
     /// What the runtime says it used.
     pub usage: Option<HarnessUsage>,
+    /// The code of a runtime that failed; above 128 it may stand for a signal, as in a shell.
+    pub exit: Option<u64>,
+    /// The last lines that a runtime wrote to standard error before it failed, without secrets and terminal sequences.
+    pub last_words: Vec<String>,
 }
 
 /// What a run of an agent came to.
@@ -97,6 +101,8 @@ impl AgentReport {
                     "class": note.class.as_str(),
                     "duration_ms": millis(note.took),
                     "usage": note.usage.as_ref().map(usage_json),
+                    "exit_code": note.exit,
+                    "stderr": note.last_words,
                 })
             })
             .collect();
@@ -157,6 +163,7 @@ pub(crate) fn code(status: RunStatus, reason: RunReason, class: Option<AttemptCl
             | RunReason::PointerMissing
             | RunReason::NeedSkipped,
         ) => exit::BROKEN,
+        (RunStatus::Failed, RunReason::RuntimeExit) => exit::RUNTIME,
         (RunStatus::Failed, RunReason::Exhausted | RunReason::SameOutput) => class.map_or(exit::BROKEN, refusal_code),
     }
 }

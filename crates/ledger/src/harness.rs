@@ -44,6 +44,8 @@ words! {
         Valid = "valid",
         /// No attempt that was allowed gave a valid output.
         Exhausted = "exhausted",
+        /// The runtime of the last attempt ended with another code than 0, or by a signal.
+        RuntimeExit = "runtime_exit",
         /// An attempt gave the same invalid bytes as the one before.
         SameOutput = "same_output",
         /// The time for all attempts was over.

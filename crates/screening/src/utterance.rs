@@ -50,6 +50,33 @@ pub fn presentable(text: &str, detector: Option<&Arc<Detector>>) -> Option<Strin
     decode_string(inside).map(|text| text.into_owned())
 }
 
+/// The last lines of a text that a program wrote before it gave up: presentable, without empty ones, each short enough for a
+/// table.
+#[must_use]
+pub fn last_lines(text: &str, detector: Option<&Arc<Detector>>) -> Vec<String> {
+    let shown = presentable(text, detector).unwrap_or_default();
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LAST)..).unwrap_or_default();
+    last.iter().map(|line| short(line)).collect()
+}
+
+/// So many lines, of so many characters each.
+const LAST: usize = 8;
+const LONGEST_LINE: usize = 200;
+
+fn short(line: &str) -> String {
+    let plain = |letter: char| match letter {
+        '\t' => ' ',
+        _ if letter.is_control() => '\u{b7}',
+        _ => letter,
+    };
+    let mut shown: String = line.chars().take(LONGEST_LINE).map(plain).collect();
+    if line.chars().nth(LONGEST_LINE).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 const OPEN: &[u8] = br#"{"text":""#;
 const CLOSE: &[u8] = br#""}"#;
 
@@ -78,6 +105,19 @@ mod tests {
         let shown = "a \"b\" \\d\n\tuse [REDACTED:api_token] now\né";
         assert_eq!(presentable(&said, None).as_deref(), Some(shown));
         assert_eq!(presentable("", None).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn last_lines_are_few_short_and_without_secrets() {
+        let token = concat!("gh", "p_R7kT2mQ9vX4bN8cL1wZ6yH3jF5dS0gAaPpEe");
+        let many: String = (0..20).map(|number| format!("line {number}\n\n")).collect();
+        let said = format!("{many}\tkey \u{1b}[31m{token}\r\n{}", "x".repeat(300));
+        let shown = last_lines(&said, None);
+        assert_eq!(shown.len(), 8);
+        assert_eq!(shown[5], "line 19");
+        assert_eq!(shown[6], " key [REDACTED:api_token]");
+        assert_eq!(shown[7], format!("{}…", "x".repeat(200)));
+        assert!(last_lines("\n \n", None).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::support::environment::{Finished, command, portreeve, repository};
+use crate::support::walk::{Walk, blocks, chapter};
 
 /// A copy of an example, with state of its own.
 struct Example(TempDir);
@@ -63,6 +64,21 @@ fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+#[test]
+fn the_guide_begins_with_an_example_that_can_be_typed() {
+    let page = repository().join("docs/guides/agents.md");
+    let first = chapter(&page, "## One whole example");
+    let text = std::fs::read_to_string(page).unwrap();
+    assert_eq!(
+        text.find("\n## "),
+        text.find("\n## One whole example"),
+        "it comes first"
+    );
+    let walk = Walk::through(blocks(&first));
+    walk.run();
+    assert!(walk.path("greeter/harness.lock").exists());
 }
 
 // R249, R254

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use settings::{Fault, Faults, Section};
 use vocabulary::ServerId;
 
-use super::raw::{RawConfig, Surroundings};
+use super::raw::{RawConfig, Surroundings, variable};
 use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
@@ -40,6 +40,21 @@ impl Config {
     /// Everything that is wrong with it, at once.
     pub fn load(file: &Path) -> Result<Self, Faults> {
         RawConfig::read(file)?.try_into()
+    }
+
+    /// What holds where nobody wrote a configuration: the usual state directory, no servers.
+    ///
+    /// # Errors
+    /// When there is no home directory.
+    pub fn usual(directory: &Path) -> Result<Self, Faults> {
+        let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let state = variable("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        let state = state.or_else(home).map(|path| path.display().to_string());
+        let surroundings = state.map(|path| ("XDG_STATE_HOME".to_owned(), path));
+        let surroundings = surroundings.into_iter().collect();
+        RawConfig::from_text(String::new(), directory.to_owned(), surroundings).try_into()
     }
 
     /// The file it came from.

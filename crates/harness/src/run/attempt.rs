@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ledger::{AttemptClass, Event, HarnessAttempt, HarnessOutput, HarnessUsage, HarnessWalls};
+use screening::utterance::last_lines;
 use vocabulary::{Clock, Digest, ReceiptId};
 
 use super::agent_run::AgentRun;
@@ -76,6 +77,7 @@ struct Observed {
     findings: Findings,
     usage: Option<HarnessUsage>,
     confinement: HarnessWalls,
+    last_words: Vec<String>,
 }
 
 /// What the record of an attempt says of its output.
@@ -244,6 +246,7 @@ impl Ready<'_, '_> {
             findings,
             usage: usage::read(place),
             confinement: ran.confinement,
+            last_words: last_lines(&String::from_utf8_lossy(&ran.stderr.bytes), None),
         };
         (verdict, observed)
     }
@@ -270,11 +273,15 @@ impl Ready<'_, '_> {
     ) -> Result<Made, RunError> {
         let (context, agent) = (self.run.context, self.run.agent);
         let refusal = judgement.refusal();
+        let has_failed = matches!(judgement.class(), AttemptClass::RuntimeExit | AttemptClass::Timeout);
+        let failed = observed.as_ref().filter(|_| has_failed);
         let note = AttemptNote {
             number: attempt.number,
             class: judgement.class(),
             took: attempt.began.elapsed(),
             usage: observed.as_ref().and_then(|observed| observed.usage),
+            exit: failed.and_then(|failed| failed.end.code()),
+            last_words: failed.map(|failed| failed.last_words.clone()).unwrap_or_default(),
         };
         let record = HarnessAttempt {
             subject: context.subject(&agent.name, ReceiptId::mint()),
@@ -284,10 +291,7 @@ impl Ready<'_, '_> {
             guard: refusal
                 .and_then(|refusal| refusal.guard)
                 .map(|guard| guard.as_str().to_owned()),
-            exit: observed.as_ref().and_then(|observed| match observed.end {
-                End::Exited(code) => Some(code),
-                End::TimedOut | End::Stopped => None,
-            }),
+            exit: observed.as_ref().and_then(|observed| observed.end.code()),
             duration_us: u64::try_from(note.took.as_micros()).unwrap_or(u64::MAX),
             output: observed.as_ref().and_then(|observed| observed.output),
             violations: refusal.map_or(0, |refusal| refusal.violations.len() as u64),

@@ -125,7 +125,11 @@ impl Ready<'_, '_> {
             return Some(self.run.out_of_time());
         }
         if number > retry.max_retries || !retry.on.contains(&class) {
-            return Some(RunReason::Exhausted);
+            // A runtime that failed was not judged, and nothing of its was used up.
+            return Some(match class == AttemptClass::RuntimeExit {
+                true => RunReason::RuntimeExit,
+                false => RunReason::Exhausted,
+            });
         }
         same_output.then_some(RunReason::SameOutput)
     }

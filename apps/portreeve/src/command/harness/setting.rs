@@ -1,6 +1,5 @@
 //! What a run is connected to: the state directory of the configuration beside the harness, its log, its gateway.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use vocabulary::Secret;
 use super::progress::Show;
 use super::records::Records;
 use super::tokens::Tokens;
-use crate::config::{Config, RawConfig, variable, variables};
+use crate::config::{Config, variables};
 
 /// Opens the setting of a run.
 pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>) -> anyhow::Result<Setting> {
@@ -34,16 +33,7 @@ pub(super) fn config(directory: &Path, given: Option<&Path>) -> anyhow::Result<C
     if let Some(file) = given.or(beside.exists().then_some(beside.as_path())) {
         return Ok(Config::load(file)?);
     }
-    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let state = variable("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    let state = state.or_else(home).map(|path| path.display().to_string());
-    let surroundings: BTreeMap<String, String> = state
-        .into_iter()
-        .map(|path| ("XDG_STATE_HOME".to_owned(), path))
-        .collect();
-    Ok(RawConfig::from_text(String::new(), directory.to_owned(), surroundings).try_into()?)
+    Ok(Config::usual(directory)?)
 }
 
 fn make_state(state: &Path) -> anyhow::Result<()> {

@@ -149,7 +149,18 @@ fn print(released: Option<&Released>) -> Result<(), String> {
         true => Err(io::Error::other("it is closed")),
         false => out.write_all(released.bytes()).and_then(|()| out.flush()),
     };
+    if written.is_ok() && !released.bytes().ends_with(b"\n") && is_one_place() {
+        // Of the summary, which would go on in the document's last line.
+        let _ = writeln!(io::stderr().lock());
+    }
     written.map_err(|error| format!("the output is published, but could not be written to standard output: {error}"))
+}
+
+/// Whether standard output and standard error are read in one place: a terminal, or one file for both.
+fn is_one_place() -> bool {
+    let place = |file: rustix::io::Result<rustix::fs::Stat>| file.map(|file| (file.st_dev, file.st_ino)).ok();
+    let out = place(rustix::fs::fstat(io::stdout()));
+    out.is_some() && out == place(rustix::fs::fstat(io::stderr()))
 }
 
 fn summary(context: &Context, report: &AgentReport) {
@@ -178,13 +189,18 @@ fn summary(context: &Context, report: &AgentReport) {
             .flatten()
             .collect::<String>()
         });
+        let exit = note.exit.map(|code| format!(", exit code {code}"));
         output::note(&format!(
-            "  attempt {}: {}, {:.1} s{}",
+            "  attempt {}: {}{}, {:.1} s{}",
             note.number,
             note.class.as_str(),
+            exit.unwrap_or_default(),
             note.took.as_secs_f64(),
             usage.unwrap_or_default()
         ));
+        for line in &note.last_words {
+            output::note(&format!("    {}", output::printable(line)));
+        }
     }
     violations(&report.violations);
     if let Some(told) = &report.told {
