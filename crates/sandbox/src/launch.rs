@@ -361,11 +361,34 @@ pub enum Ending {
 impl fmt::Display for Ending {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Exited(code @ 129..=192) => {
+                write!(out, "exited with code {code}, as by signal {}", signal_text(code - 128))
+            }
             Self::Exited(code) => write!(out, "exited with code {code}"),
-            Self::Signalled(signal) => write!(out, "was ended by signal {signal}"),
+            Self::Signalled(signal) => write!(out, "was ended by signal {}", signal_text(*signal)),
             Self::Passed(limit) => write!(out, "was ended for passing its limit `{}`", limit.as_str()),
         }
     }
+}
+
+/// A signal with its name, where it is one that ends programs.
+fn signal_text(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        31 => "SIGSYS",
+        _ => return signal.to_string(),
+    };
+    format!("{signal} ({name})")
 }
 
 /// Why a server was not started. Nothing of it has run.

@@ -45,6 +45,7 @@ pub use listen::{Topics, listen};
 pub use process::monitor::{AccessAttempt, ProcessMonitor};
 pub use process::open_calls::OpenCall;
 pub use process::stderr::StderrDirectory;
+pub use process::trace::ProcessTrace;
 pub use process::{PlanSource, ProcessSlot};
 pub use server::{Address, EraSetting, Isolation, Reach, Server, ServerSettings};
 pub use session::guest::{Guest, OwnStream, Owner, Relayed, SessionKey};

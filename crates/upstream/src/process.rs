@@ -9,6 +9,7 @@ pub(crate) mod open_calls;
 pub(crate) mod pipe;
 pub(crate) mod stderr;
 mod supervise;
+pub(crate) mod trace;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ use self::open_calls::OpenCalls;
 use self::pipe::Pipe;
 use self::stderr::{StderrDirectory, StderrLog};
 use self::supervise::Supervisor;
+use self::trace::{LatestTrace, ProcessTrace};
 use crate::caps::Caps;
 use crate::failure::Failure;
 use crate::session::guest::{Guest, SessionKey};
@@ -41,6 +43,8 @@ pub struct ProcessSlot {
     stderr: StderrDirectory,
     names: Arc<dyn Resolve>,
     backoffs: Arc<Backoffs>,
+    /// Of the gateway's own process.
+    latest: Arc<LatestTrace>,
     /// The last process of each guest, until it is gone.
     leaving: Mutex<HashMap<SessionKey, watch::Receiver<bool>>>,
 }
@@ -61,6 +65,7 @@ impl ProcessSlot {
             stderr,
             names: Arc::new(HostResolver),
             backoffs: Arc::default(),
+            latest: Arc::default(),
             leaving: Mutex::default(),
         }
     }
@@ -80,6 +85,16 @@ impl ProcessSlot {
             self.monitor.failed(server, &with_source(failure));
         }
         started
+    }
+
+    /// What is left of the gateway's own process; waits a moment for one that is ending.
+    pub(crate) async fn trace(&self) -> Option<ProcessTrace> {
+        let own = |(guest, gone): (&SessionKey, &watch::Receiver<bool>)| guest.is_gateways().then(|| gone.clone());
+        let leaving: Vec<watch::Receiver<bool>> = lock(&self.leaving).iter().filter_map(own).collect();
+        for mut gone in leaving {
+            let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
+        }
+        self.latest.read()
     }
 
     /// One process of a guest at a time: the last one is gone, and its end is known, before the next begins.
@@ -158,6 +173,10 @@ impl ProcessSlot {
         let stderr_log = StderrLog::new(&self.stderr, server, &confinement.instance);
         let lines = Lines::of(streams.stdout, caps, stderr_log.clone());
         let multiplex = Multiplex::new(Destination::Process(pipe, calls));
+        let is_own = guest.is_gateways();
+        if is_own {
+            self.latest.begin(&confinement.instance, &stderr_log);
+        }
         let (gone, leaving) = watch::channel(false);
         let mut last = lock(&self.leaving);
         last.retain(|_, gone| gone.has_changed().is_ok());
@@ -175,8 +194,9 @@ impl ProcessSlot {
             multiplex: Arc::downgrade(&multiplex),
             began: Instant::now(),
             closing,
+            complaints: tokio::spawn(stderr_log.drain(streams.stderr)),
+            latest: is_own.then(|| self.latest.clone()),
         };
-        tokio::spawn(stderr_log.drain(streams.stderr));
         tokio::spawn(supervisor.run());
         Ok(Process {
             multiplex,

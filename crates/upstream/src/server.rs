@@ -13,6 +13,7 @@ use crate::credentials::CredentialSource;
 use crate::failure::TlsFault;
 use crate::http::Link;
 use crate::process::ProcessSlot;
+use crate::process::trace::ProcessTrace;
 use crate::session::era::Eras;
 use crate::session::guest::{Guest, Relayed, SessionKey};
 use crate::session::slots::Sessions;
@@ -218,6 +219,14 @@ impl Server {
     /// Whether a server that was found modern could have sessions too: nobody has said that it has none.
     pub(crate) fn may_have_sessions(&self) -> bool {
         self.setting == EraSetting::Auto
+    }
+
+    /// What is left of the process that was started to discover it, where it is one and one was started.
+    pub async fn trace(&self) -> Option<ProcessTrace> {
+        match &self.transport {
+            Transport::Process(slot) => slot.trace().await,
+            Transport::Http | Transport::Sse => None,
+        }
     }
 
     /// Ends its processes and forgets its sessions.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use screening::detect::Detector;
-use screening::utterance::presentable;
+use screening::utterance::{last_lines, presentable};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use vocabulary::{ServerId, lock};
@@ -18,6 +18,8 @@ const LARGEST_FILE: u64 = 1 << 20;
 const PACE: usize = 256 << 10;
 const WINDOW: Duration = Duration::from_secs(10);
 const PIECE: usize = 16 << 10;
+/// So much is remembered of what was said last.
+const RECENT: usize = 4 << 10;
 
 /// The directory of these files, and the rules that secrets are found by.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ struct Shared {
     detector: Option<Arc<Detector>>,
     instance: String,
     pace: Mutex<Pace>,
+    /// The end of what was said, as it can be shown.
+    recent: Mutex<String>,
 }
 
 struct Pace {
@@ -57,6 +61,7 @@ impl StderrLog {
             file: Some(directory.dir.join(format!("{server}.log"))),
             detector: directory.detector.clone(),
             instance: instance.to_owned(),
+            recent: Mutex::default(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
                 written: 0,
@@ -71,12 +76,23 @@ impl StderrLog {
             file: None,
             detector: None,
             instance: String::new(),
+            recent: Mutex::default(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
                 written: 0,
                 dropped: 0,
             }),
         }))
+    }
+
+    /// Where it is kept.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.0.file.clone()
+    }
+
+    /// The last lines of it, without secrets and terminal sequences.
+    pub(crate) fn last_lines(&self) -> Vec<String> {
+        last_lines(&lock(&self.0.recent), self.0.detector.as_ref())
     }
 
     /// Notes something of the gateway's own about the process.
@@ -126,12 +142,26 @@ impl StderrLog {
         pace.written += said.len();
         let said = String::from_utf8_lossy(said);
         match presentable(&said, self.0.detector.as_ref()) {
-            Some(said) => plain(&said, &self.0.instance, &mut text),
+            Some(said) => {
+                self.remember(&said);
+                plain(&said, &self.0.instance, &mut text);
+            }
             None => plain("portreeve: something was not kept", &self.0.instance, &mut text),
         }
         if let Err(error) = append(file, &text) {
             tracing::debug!(%error, "what a server complains about could not be kept");
         }
+    }
+}
+
+impl StderrLog {
+    /// Keeps the end of what can be shown, whole characters.
+    fn remember(&self, said: &str) {
+        let mut recent = lock(&self.0.recent);
+        recent.push_str(said);
+        let surplus = recent.len().saturating_sub(RECENT);
+        let end = recent.ceil_char_boundary(surplus);
+        recent.drain(..end);
     }
 }
 
@@ -234,6 +264,7 @@ mod tests {
         let file = dir.join("noisy.log");
         let kept = std::fs::read_to_string(&file).unwrap();
         assert_eq!(kept, "i1 red\ni1 second\n");
+        assert_eq!(log.last_lines(), ["red", "second"]);
         for _ in 0..1000 {
             log.write(&[b'x'; 10_000]);
         }

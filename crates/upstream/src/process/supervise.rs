@@ -5,16 +5,20 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Egress, Ending, Instance};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use vocabulary::ServerId;
 
 use super::backoff::Backoffs;
 use super::monitor::ProcessMonitor;
 use super::pipe::Unneeded;
+use super::trace::LatestTrace;
 use crate::session::guest::SessionKey;
 use crate::session::multiplex::Multiplex;
 
 /// How long a process has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long what it said last is waited for, which is read and judged meanwhile.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How often it is checked whether a process is idle.
 const ROUND: Duration = Duration::from_secs(30);
 /// How long a process may be idle.
@@ -34,6 +38,10 @@ pub(super) struct Supervisor {
     pub(super) multiplex: Weak<Multiplex>,
     pub(super) began: Instant,
     pub(super) closing: Unneeded,
+    /// Reads its standard error to the end.
+    pub(super) complaints: JoinHandle<()>,
+    /// Where the end of the gateway's own process is told.
+    pub(super) latest: Option<Arc<LatestTrace>>,
 }
 
 /// Why nobody waits for a process any more.
@@ -46,24 +54,30 @@ enum Stop {
 impl Supervisor {
     pub(super) async fn run(mut self) {
         let stop = self.wait().await;
-        let how = match stop {
+        let (why, ending) = match stop {
             Stop::Ended(ending) => {
                 self.count_crash();
-                ending.to_string()
+                ("", ending.to_string())
             }
             // It closed its output, or said what cannot be read: nobody sent it away.
             Stop::Unneeded if self.multiplex.upgrade().is_some() => {
                 self.count_crash();
-                self.stop().await
+                ("", self.stop().await)
             }
-            Stop::Unneeded => format!("stopped; {}", self.stop().await),
-            Stop::Idle => format!("stopped after standing idle; {}", self.stop().await),
+            Stop::Unneeded => ("stopped; ", self.stop().await),
+            Stop::Idle => ("stopped after standing idle; ", self.stop().await),
         };
+        let how = format!("{why}{ending}");
         if let Some(multiplex) = self.multiplex.upgrade() {
             multiplex.close("ended");
         }
         if let Some(egress) = self.egress.take() {
             egress.shut();
+        }
+        if let Some(latest) = &self.latest {
+            // Its last words are often the only ones; a descriptor that lives on must not hold this up.
+            let _ = tokio::time::timeout(LAST_WORDS, &mut self.complaints).await;
+            latest.end(&self.name, &ending);
         }
         self.gone.send_replace(true);
         tracing::info!(server = %self.server, instance = self.name, how, "a server's process is gone");

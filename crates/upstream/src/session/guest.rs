@@ -15,6 +15,13 @@ pub enum SessionKey {
     Client(Digest),
 }
 
+impl SessionKey {
+    /// Whether it is the one that the gateway discovers with, and not one it sees what others are shown with.
+    pub(crate) fn is_gateways(&self) -> bool {
+        matches!(self, Self::Discovery(client) if client.can.is_empty())
+    }
+}
+
 /// For whom a request is made, and what the client behind it can.
 #[derive(Clone, Debug)]
 pub struct Guest {
