@@ -11,7 +11,7 @@ use cedar_policy::{
     ResourceConstraint,
 };
 use miette::Diagnostic;
-use vocabulary::Digest;
+use vocabulary::{Digest, ServerId};
 
 mod check;
 mod reads;
@@ -188,6 +188,26 @@ impl Rules {
     /// The ids of all policies, in order.
     pub fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.rules.iter().map(|rule| &rule.id)
+    }
+
+    /// Whether some policy could permit something on this server, or let a person permit it: judged by what the policies name
+    /// as their resource, whatever else they ask.
+    #[must_use]
+    pub fn may_permit_on(&self, server: &ServerId) -> bool {
+        let concerns = |uid: &EntityUid| {
+            let id = uid.id().unescaped();
+            let rest = id.strip_prefix(server.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.rules.iter().any(|rule| {
+            let in_scope = match &rule.resource {
+                ResourceConstraint::Any | ResourceConstraint::Is(_) => true,
+                ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {
+                    concerns(uid)
+                }
+            };
+            rule.effect != RuleEffect::Forbid && in_scope
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Rule)> {
