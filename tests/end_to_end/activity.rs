@@ -7,7 +7,27 @@ use serde_json::{Value, json};
 
 use crate::support::environment::{command, portreeve};
 use crate::support::records::{all, lines_on_disk, list, receipts};
-use crate::support::{Act, Town, eventually};
+use crate::support::{Act, Setup, Town, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_says_which_host_a_server_tried_to_reach() {
+    let reach = "import urllib.request; urllib.request.urlopen('http://elsewhere.example/')";
+    let gateway = Setup::new()
+        .set(
+            "servers.web",
+            json!({"command": ["/usr/bin/python3", "-c", reach], "trust": "internal"}),
+        )
+        .start()
+        .await;
+    let table = || gateway.home.cli(&["activity", "list", "--type", "egress"]).success();
+    eventually("the attempt is listed with its host", 60, async || {
+        table().lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.contains(&"web") && words.contains(&"elsewhere.example:53") && words.contains(&"blocked")
+        })
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_finds_records_by_what_they_say() {

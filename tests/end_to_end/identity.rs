@@ -172,6 +172,42 @@ async fn the_default_audience_is_the_public_url() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn on_loopback_a_client_is_answered_by_the_name_it_used() {
+    // R110
+    let issuer = Issuer::start().await;
+    let setup = Setup::new().set("identity.jwt", json!([{"issuer": ISSUER, "jwks": issuer.jwks_url()}]));
+    let gateway = setup.start().await;
+    let port = gateway.mcp.address.port();
+    for host in [format!("localhost:{port}"), format!("127.0.0.1:{port}")] {
+        let ask = |ask: Ask| ask.header("Host", &host);
+        let refused = gateway.ask(ask(Ask::post("/mcp", initialize_body()))).await;
+        let challenge = refused.headers.get("www-authenticate").unwrap();
+        let document = format!("http://{host}/.well-known/oauth-protected-resource/mcp");
+        assert!(
+            challenge.contains(&format!("resource_metadata=\"{document}\"")),
+            "{challenge}"
+        );
+        let found = gateway
+            .ask(ask(Ask::new("GET", "/.well-known/oauth-protected-resource/mcp")))
+            .await;
+        let resource = format!("http://{host}/mcp");
+        assert_eq!(found.json()["resource"], resource);
+        // What an issuer makes for the resource that the client was told is taken.
+        let token = issuer.sign(&but(claims("ann"), json!({"aud": resource})));
+        let taken = gateway
+            .ask(ask(Ask::post("/mcp", initialize_body()).bearer(&token)))
+            .await;
+        assert_eq!(taken.status, 200, "{host}");
+    }
+    let token = issuer.sign(&but(
+        claims("ann"),
+        json!({"aud": format!("http://localhost:{}/mcp", port ^ 1)}),
+    ));
+    let other = gateway.ask(Ask::post("/mcp", initialize_body()).bearer(&token)).await;
+    assert_eq!(other.status, 401, "another port is another gateway");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_receipt_names_the_verified_principal() {
     // R108, R166, R167, R168, R169
     let town = Town::with(&["read"], |setup| setup).await;

@@ -64,9 +64,10 @@ async fn adding_and_removing_keeps_what_people_wrote() {
     assert!(added.success().contains("mail is configured"));
     let command = ["add", "echo", "--json", "--", "cat", "-u"];
     let told: Value = serde_json::from_str(&server(&home, &command).success()).unwrap();
+    let members = ["id", "reach", "package", "reloaded", "server"].map(|name| told[name].clone());
     assert_eq!(
-        told,
-        json!({"id": "echo", "reach": "cat -u", "package": null, "reloaded": false})
+        members,
+        [json!("echo"), json!("cat -u"), json!(null), json!(false), json!(null)]
     );
     let now = text(&home.config());
     assert!(now.starts_with(WRITTEN), "{now}");
@@ -158,6 +159,137 @@ async fn a_running_gateway_takes_the_change_at_once() {
     assert_eq!(agent.names().await, ["mail__send"]);
     server(&gateway.home, &["remove", "mail"]).success();
     assert!(agent.names().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_by_command_is_read_once() {
+    let mail = Server::start(&[tool("send")]).await;
+    let gateway = Setup::new().start().await;
+    let reloads = || {
+        let listed = gateway
+            .home
+            .cli(&["activity", "list", "--type", "admin", "--json", "--limit", "100"]);
+        let listed = listed.success();
+        listed.lines().filter(|line| line.contains("gateway.reload")).count()
+    };
+    server(&gateway.home, &["add", "mail", &mail.url()]).success();
+    // Longer than the watch on the file waits for a change to settle.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(reloads(), 1);
+    gateway
+        .home
+        .write_config(&format!("{}\n# by hand\n", text(&gateway.home.config())));
+    eventually("an edit by hand is read", 10, async || reloads() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_to_do_is_said_when_a_server_is_added_and_by_check() {
+    let mail = Server::start(&[tool("send"), tool("read")]).await;
+    let only_files = "permit (principal, action, resource in Server::\"files\");";
+    let mut gateway = Setup::new().policy(only_files).start().await;
+    let added = server(&gateway.home, &["add", "mail", &mail.url()]).stderr;
+    let approve = "2 of its 2 tools wait for approval: look with `portreeve tool list --server mail`, then `portreeve tool approve \
+                   'mail/*'`";
+    let policy = "no policy permits anything of it, so all is denied";
+    for part in ["it answers: 2 tools", approve, policy, "resource in Server::\"mail\""] {
+        assert!(added.contains(part), "{part}: {added}");
+    }
+    let explain = ["policy", "explain", "--sub", "ann", "--tool", "mail/send"];
+    assert!(gateway.home.cli(&explain).stderr.contains("waits for approval"));
+    let checked = gateway.home.cli(&["check"]);
+    for part in ["2 of its 2 tools wait for approval", policy] {
+        assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
+    }
+    assert!(checked.stderr.contains("no warnings"), "{}", checked.stderr);
+    let approved = gateway.home.cli(&["tool", "approve", "mail/*"]).success();
+    assert!(
+        approved.contains("mail/read is approved") && approved.contains("mail/send is approved"),
+        "{approved}"
+    );
+    assert!(
+        gateway
+            .home
+            .cli(&["tool", "approve", "mail/*"])
+            .stderr
+            .contains("no tool of mail waits")
+    );
+    assert_eq!(gateway.home.cli(&["tool", "approve", "post/*"]).code, Some(1));
+    // The file has the server now, and the set-up of the test does not.
+    let written = text(&gateway.home.config());
+    gateway
+        .home
+        .rewrite(|setup| setup.policy("permit (principal, action, resource == Tool::\"mail/send\");"));
+    gateway.home.write_config(&written);
+    let checked = gateway.home.cli(&["check"]);
+    assert_eq!(checked.stdout, "", "nothing is left to do");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_is_silent_about_what_server_add_wrote() {
+    let home = Setup::new().home();
+    server(&home, &["add", "echo", "--trust", "internal", "--", "cat", "-u"]).success();
+    let checked = home.cli(&["check"]);
+    assert!(
+        checked.stderr.contains("no warnings") && !checked.stdout.contains("warning"),
+        "{checked:?}"
+    );
+    assert!(
+        checked.stdout.contains("its processes share its workspace"),
+        "{checked:?}"
+    );
+    let explained = home.cli(&["policy", "explain", "--sub", "ann", "--tool", "echo/say", "--json"]);
+    let explained: Value = serde_json::from_str(&explained.success()).unwrap();
+    assert_eq!(explained["standing"], "undiscovered");
+    assert_eq!(
+        (&explained["decision"], &explained["policy_id"]),
+        (&json!("allow"), &json!("permit-all"))
+    );
+    let nowhere = home.cli(&["policy", "explain", "--sub", "ann", "--tool", "nowhere/say"]);
+    assert!(
+        nowhere.stderr.contains("no server `nowhere` is configured"),
+        "{nowhere:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_that_fails_keeps_its_log_and_one_survives_an_edit_meanwhile() {
+    let home = Setup::new().home();
+    let missing = server(&home, &["add", "none", "npm:@modelcontextprotocol/server-memory@0.0.0"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    let log = home.state().join("logs/install-none.log");
+    assert!(
+        missing.stderr.contains(&log.display().to_string()),
+        "{}",
+        missing.stderr
+    );
+    assert!(text(&log).contains("npm install"), "{}", text(&log));
+    assert!(!home.state().join("packages/none").exists());
+    let mut cli = command(portreeve());
+    cli.current_dir(home.path("")).arg("--config").arg(home.config());
+    let adding = cli
+        .args(["server", "add", "memory", MEMORY])
+        .stderr(std::process::Stdio::piped());
+    let adding = adding.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("the installation runs", 60, async || {
+        home.state().join("packages/memory").exists()
+    })
+    .await;
+    home.write_config(&format!("# by hand\n{}", text(&home.config())));
+    let output = adding.wait_with_output().unwrap();
+    let added = Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    if !is_added(&added) {
+        return;
+    }
+    let now = text(&home.config());
+    assert!(
+        now.starts_with("# by hand\n") && now.contains("[servers.memory]"),
+        "{now}"
+    );
+    assert!(!home.state().join("logs/install-memory.log").exists());
 }
 
 /// A gateway without servers, and somebody who may do everything.

@@ -5,8 +5,6 @@ usage: client.py URL TOKEN MODE TOOL ARGUMENTS        MODE: auto | legacy | 2026
 
 import asyncio
 import json
-import os
-import ssl
 import sys
 
 import httpx2
@@ -15,9 +13,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 
 async def main(url: str, token: str, mode: str, tool: str, arguments: str) -> None:
-    trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, verify=trust, timeout=30) as http_client:
+    # The gateway's CA is named by SSL_CERT_FILE, as the README says, and by nothing else.
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http_client:
         transport = streamable_http_client(url, http_client=http_client)
         async with Client(transport, mode=mode) as client:
             names = [each.name for each in (await client.list_tools()).tools]

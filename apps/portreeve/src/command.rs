@@ -7,6 +7,7 @@ mod check;
 mod connect;
 mod doctor;
 mod harness;
+mod next_steps;
 mod offline;
 mod output;
 mod policy;

@@ -12,6 +12,7 @@ mod output;
 mod policy;
 mod process;
 mod raw;
+mod scripts;
 mod servers;
 mod state;
 
@@ -19,7 +20,7 @@ pub use self::policy::Policy;
 pub use ::policy::PolicyFile as PolicyText;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
-pub(crate) use edit::{Draft, NewReach, hold, is_web_url, replace};
+pub(crate) use edit::{Draft, NewReach, Written, hold, is_web_url, replace};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
 pub use keys::FORMAT;
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};

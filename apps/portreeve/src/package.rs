@@ -6,6 +6,7 @@ mod install;
 mod installed;
 mod interpreter;
 mod lock;
+mod log;
 mod npm;
 mod pypi;
 mod registry;

@@ -7,6 +7,7 @@ mod processes;
 mod reload;
 mod running;
 mod state_files;
+mod suppose;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub use self::ports::{StateActivity, StateTokens};
 pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;
 pub use self::state_files::{Whereabouts, admin_token_file};
+pub(crate) use self::suppose::supposing;
 
 use crate::config::{Config, Listen, Tls};
 

@@ -195,6 +195,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("configuration.reload"),
+        body: Some("ReloadOrder"),
         ..get(
             "/reload",
             "Reads the configuration again: the whole new one or nothing.",

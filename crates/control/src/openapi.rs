@@ -156,7 +156,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Server",
-        r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","degraded","down"]},"reason":{"type":["string","null"]},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
+        r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","degraded","down"]},"reason":{"type":["string","null"]},"ending":{"type":["string","null"],"description":"How its process ended."},"stderr":{"type":["array","null"],"items":{"type":"string"},"description":"The last lines its process wrote to standard error, without secrets."},"log":{"type":["string","null"]},"hints":{"type":["array","null"],"items":{"type":"string"}},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
     ),
     (
         "Servers",
@@ -168,7 +168,11 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Explanation",
-        r#"{"type":"object","required":["decision","policy_id","reason_code","told_to_caller","visible","policies","policy_set","epoch"],"properties":{"decision":{"enum":["allow","deny","require_approval"]},"policy_id":{"type":"string"},"reason_code":{"type":"string"},"told_to_caller":{"type":"string"},"visible":{"type":"boolean"},"policies":{"type":"array","items":{"type":"object","required":["policy_id","effect","finding","error"]}},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
+        r#"{"type":"object","required":["decision","policy_id","reason_code","told_to_caller","visible","policies","policy_set","epoch"],"properties":{"decision":{"enum":["allow","deny","require_approval"]},"policy_id":{"type":"string"},"reason_code":{"type":"string"},"told_to_caller":{"type":"string"},"visible":{"type":"boolean"},"standing":{"enum":["approved","quarantined","not_offered","undiscovered","server_not_configured"],"description":"What is known of the tool. An undiscovered one is explained as if it were offered, with the risk the operator says, or high."},"policies":{"type":"array","items":{"type":"object","required":["policy_id","effect","finding","error"]}},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
+    ),
+    (
+        "ReloadOrder",
+        r#"{"type":"object","additionalProperties":false,"properties":{"only_if_changed":{"type":"boolean","default":false,"description":"Only if the files say something else than what is in force."}}}"#,
     ),
     (
         "Reloaded",

@@ -208,6 +208,12 @@ pub trait Inventory: Send + Sync {
     /// When they cannot be read.
     fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError>;
 
+    /// Inventory and policies as if `server`, which is configured, offered `tool`; `None` if it is not configured.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError>;
+
     /// Approves a tool's definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
     ///
     /// # Errors
@@ -228,10 +234,36 @@ pub enum ServerHealth {
     Unknown,
     /// It answered.
     Up,
-    /// It answered, but not all of it could be read; the text says why.
-    Degraded(String),
-    /// It did not; the text says why and quotes nothing of its answer.
-    Down(String),
+    /// It answered, but not all of it could be read.
+    Degraded(Box<Trouble>),
+    /// It did not.
+    Down(Box<Trouble>),
+}
+
+/// Why a server does not answer. What a process wrote is shown without secrets and terminal sequences.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trouble {
+    /// In one sentence, which quotes nothing that the server said.
+    pub reason: String,
+    /// How its process ended, where it is one that did.
+    pub ending: Option<String>,
+    /// The last lines that its process wrote to standard error.
+    pub stderr: Vec<String>,
+    /// The file that has all of them.
+    pub log: Option<String>,
+    /// What is wrong with how it is configured, as far as that can be seen.
+    pub hints: Vec<String>,
+}
+
+impl Trouble {
+    /// A reason and nothing more.
+    #[must_use]
+    pub fn of(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            reason: reason.into(),
+            ..Self::default()
+        })
+    }
 }
 
 /// A server as operators see it.
@@ -258,6 +290,15 @@ pub struct GatewayStatus {
     pub last_seq: u64,
     /// Whether the log can be written.
     pub ledger_healthy: bool,
+}
+
+/// When a configuration is read again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReloadWhen {
+    /// In any case: what its references point to may have changed.
+    Always,
+    /// If its files say something else than what is in force.
+    Changed,
 }
 
 /// What became of asking for a reload.
@@ -292,7 +333,7 @@ pub trait Gateway: Send + Sync {
     fn servers(&self) -> Result<Vec<ServerView>, PortError>;
 
     /// Reads the configuration again: the whole new one or nothing.
-    fn reload(&self) -> Later<'_, Result<Reload, PortError>>;
+    fn reload(&self, when: ReloadWhen) -> Later<'_, Result<Reload, PortError>>;
 
     /// Discovers a server's tools again; `None` if no such server is configured.
     fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>>;

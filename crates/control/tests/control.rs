@@ -21,7 +21,8 @@ use policy::{
 };
 use portreeve_control::ports::{
     Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Inventory as InventoryPort, Later, PortError, Ports,
-    RecordName, Recorder, Reload, Revocation, ServerHealth, ServerView, TokenKind, TokenView, Tokens,
+    RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, TokenKind, TokenView, Tokens,
+    Trouble,
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
@@ -269,6 +270,10 @@ impl InventoryPort for Port {
         )))
     }
 
+    fn supposing(&self, _: &ServerId, _: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
+        Ok(None)
+    }
+
     fn approve(&self, _: &ServerId, tool: &ToolName, seen: Digest, _: &Operator) -> Result<Approval, PortError> {
         let mut stored = self.0.server.lock().unwrap();
         let now = stored.tools[0].seen;
@@ -299,12 +304,12 @@ impl Gateway for Port {
         }])
     }
 
-    fn reload(&self) -> Later<'_, Result<Reload, PortError>> {
+    fn reload(&self, _: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {
         Box::pin(async { Ok(self.0.reload.lock().unwrap().clone()) })
     }
 
     fn refresh(&self, _: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>> {
-        Box::pin(async { Ok(Some(ServerHealth::Down("timed out".into()))) })
+        Box::pin(async { Ok(Some(ServerHealth::Down(Trouble::of("timed out")))) })
     }
 }
 

@@ -144,10 +144,10 @@ fn open_route(gateway: &Gateway, snapshot: &Snapshot, route: &Route, head: &Part
         Route::Ready => Some(Answer::probe(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
         Route::Metadata(path) => {
             let issuers = snapshot.identity.issuer_names();
-            snapshot
-                .allowed_hosts
-                .admits(&head.uri, &head.headers)
-                .then(|| Answer::document(metadata::document(&snapshot.public_url, path, &issuers)))
+            snapshot.allowed_hosts.admits(&head.uri, &head.headers).then(|| {
+                let url = snapshot.public_url.named_by(&head.uri, &head.headers);
+                Answer::document(metadata::document(&url, path, &issuers))
+            })
         }
         Route::Federated | Route::Server(_) | Route::Nowhere => None,
     }
@@ -167,9 +167,10 @@ async fn identify(
         return Err(unidentified(reason, reply));
     }
     let server = route.server().map(ServerId::as_str);
+    let url = snapshot.public_url.named_by(&head.uri, &head.headers).into_owned();
     snapshot.identity.identify(head, peer, server).await.map_err(|reason| {
         let error = (reason != ReasonCode::DenyNoAuthn).then_some("invalid_token");
-        let challenge = metadata::challenge(&snapshot.public_url, &route.resource_path(), error);
+        let challenge = metadata::challenge(&url, &route.resource_path(), error);
         let reply = Prepared::status(StatusCode::UNAUTHORIZED, None, &sentence(reason), reason);
         unidentified(reason, reply.with_challenge(challenge))
     })

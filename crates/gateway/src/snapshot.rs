@@ -17,6 +17,7 @@ use vocabulary::{Principal, ServerId, ToolId};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::host::AllowedHosts;
+use crate::edge::metadata::PublicUrl;
 use crate::snapshot::tool::CompiledTool;
 
 /// Bounds on what a client and a server may send.
@@ -62,8 +63,8 @@ pub struct SnapshotParts {
     pub identity: Arc<Identity>,
     /// Hosts and origins we serve.
     pub allowed_hosts: AllowedHosts,
-    /// Our own URL, without a trailing slash.
-    pub public_url: String,
+    /// Our own URL.
+    pub public_url: PublicUrl,
     /// What the operator says of each server.
     pub facts: Vec<ServerFacts>,
     /// What was discovered.
@@ -108,7 +109,7 @@ impl SnapshotParts {
 pub struct Snapshot {
     pub(crate) identity: Arc<Identity>,
     pub(crate) allowed_hosts: AllowedHosts,
-    pub(crate) public_url: String,
+    pub(crate) public_url: PublicUrl,
     pub(crate) policy: Arc<policy::PolicySnapshot>,
     pub(crate) limiter: policy::CallLimits,
     pub(crate) limits: Limits,

@@ -213,13 +213,24 @@ fn row(record: &Value) -> Vec<String> {
         let found = names.iter().map(|name| cell(record, name)).find(|text| text != "-");
         found.unwrap_or_else(|| "-".to_owned())
     };
-    let target = match (
+    let server = match (
         first(&["/mcp/server_id", "/server_id"]).as_str(),
         first(&["/mcp/tool_name", "/tool_name"]).as_str(),
     ) {
         ("-", "-") => first(&["/subject", "/run"]),
         (server, "-") => server.to_owned(),
         (server, tool) => format!("{server}/{tool}"),
+    };
+    // Whoever tried to reach something is who, and what it tried to reach is what it was on.
+    let (who, target) = match cell(record, "/type").as_str() {
+        "egress" => {
+            let who = Some(first(&["/agent"])).filter(|agent| agent != "-").unwrap_or(server);
+            (
+                who,
+                format!("{}:{}", cell(record, "/dst/host"), cell(record, "/dst/port")),
+            )
+        }
+        _ => (first(&["/principal/sub", "/actor", "/agent"]), server),
     };
     let result = match (
         cell(record, "/phase").as_str(),
@@ -234,8 +245,8 @@ fn row(record: &Value) -> Vec<String> {
         cell(record, "/seq"),
         local_time(&cell(record, "/ts")),
         cell(record, "/type"),
-        first(&["/principal/sub", "/actor", "/agent"]),
-        first(&["/mcp/method", "/action", "/stage"]),
+        who,
+        first(&["/mcp/method", "/action", "/stage", "/event"]),
         target,
         result,
         first(&["/decision/reason_codes", "/message", "/reason", "/guard"]),

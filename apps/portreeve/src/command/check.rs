@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::next_steps;
 use super::output::{self, Form};
 use crate::config::{Config, FORMAT, Fault, Faults, find_file};
 
@@ -19,6 +20,7 @@ impl Check {
         match load(config).and_then(fits_its_state) {
             Ok(config) => {
                 report("warning", config.warnings(), self.form)?;
+                report("note", &notes(&config)?, self.form)?;
                 let warnings = config.warnings().len();
                 output::note(&format!(
                     "{}: sound, {}",
@@ -34,6 +36,21 @@ impl Check {
             }
         }
     }
+}
+
+/// What is left to do before agents can use the servers, and what is worth knowing of them.
+fn notes(config: &Config) -> anyhow::Result<Vec<Fault>> {
+    let inventory = next_steps::discovered(config)?;
+    let mut notes = Vec::new();
+    for id in config.servers.keys() {
+        let steps = next_steps::of_server(config, &inventory, id);
+        let steps = steps.into_iter().chain(next_steps::sharing(config, id));
+        notes.extend(steps.map(|step| {
+            let message = format!("servers.{id}: {}", step.what);
+            Fault::of_file(config.file(), message, Some(&step.how))
+        }));
+    }
+    Ok(notes)
 }
 
 /// Finds and checks a configuration.

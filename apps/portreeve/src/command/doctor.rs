@@ -1,6 +1,7 @@
 //! `doctor`: what this machine offers, found by trying, and what would make it better. Changes nothing.
 
 mod findings;
+mod servers;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use control::ports::{
-    self, Approval, GatewayStatus, Later, PortError, Ports, Recorder, Reload, ServerHealth, ServerView,
+    self, Approval, GatewayStatus, Later, PortError, Ports, Recorder, Reload, ReloadWhen, ServerHealth, ServerView,
 };
 use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
@@ -14,7 +14,7 @@ use vocabulary::{Clock, Digest, ServerId, ToolName, lock};
 
 use crate::config::Config;
 use crate::wire_up::{
-    StateActivity, StateTokens, approve_as_seen, facts, inventory_note, launcher_now, ledger_settings,
+    StateActivity, StateTokens, approve_as_seen, facts, inventory_note, launcher_now, ledger_settings, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -110,6 +110,11 @@ impl ports::Inventory for Desk {
         )))
     }
 
+    fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
+        let rules = &self.config.policy.rules;
+        Ok(supposing(&self.config, rules, server, tool).map(Arc::new))
+    }
+
     fn approve(
         &self,
         server: &ServerId,
@@ -153,7 +158,7 @@ impl ports::Gateway for Desk {
         Ok(self.config.servers.iter().map(view).collect())
     }
 
-    fn reload(&self) -> Later<'_, Result<Reload, PortError>> {
+    fn reload(&self, _: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {
         Box::pin(async { Ok(Reload::NotRunning) })
     }
 

@@ -124,6 +124,7 @@ fn known(config: &Config) -> anyhow::Result<Inventory> {
 impl Explain {
     async fn run(self, access: &Access) -> anyhow::Result<()> {
         let arguments: Value = serde_json::from_str(&self.args).context("--args is not JSON")?;
+        let server = self.tool.server.clone();
         let claims: Map<String, Value> = self.claims.into_iter().collect();
         let mut question = json!({
             "principal": { "sub": self.sub, "actor": self.actor, "authn": self.authn, "groups": self.groups, "claims": claims },
@@ -137,6 +138,9 @@ impl Explain {
         let explained = access.post("/policy/explain", &question).await?;
         if self.form.json {
             return output::line(&explained.to_string());
+        }
+        if let Some(note) = standing_note(&server, &cell(&explained, "/standing")) {
+            output::note(&note);
         }
         let [decision, policy, code] = ["/decision", "/policy_id", "/reason_code"].map(|name| cell(&explained, name));
         output::line(&format!("{decision} by {} ({code})", output::printable(&policy)))?;
@@ -158,6 +162,21 @@ impl Explain {
             false => output::table(&["policy", "effect", "finding", "error"], policies.iter().map(row)),
         }
     }
+}
+
+/// What a reader of an explanation has to know of the tool.
+fn standing_note(server: &str, standing: &str) -> Option<String> {
+    let note = match standing {
+        "undiscovered" => format!(
+            "`{server}` was not discovered yet; this is how policies judge the tool if it is offered, approved, and of the risk \
+             you gave it, else `high`"
+        ),
+        "not_offered" => format!("`{server}` offers no such tool; see `portreeve tool list --server {server}`"),
+        "quarantined" => format!("the tool waits for approval; see `portreeve tool approve '{server}/*'`"),
+        "server_not_configured" => format!("no server `{server}` is configured"),
+        _ => return None,
+    };
+    Some(note)
 }
 
 fn claim(text: &str) -> Result<(String, Value), String> {

@@ -1,8 +1,10 @@
 //! `server`: the configured servers and how they were found last; adding one and taking one out.
 
 mod add;
+mod after_add;
 mod remove;
 mod show;
+pub(super) mod trouble;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -80,7 +82,11 @@ async fn reload(config: &Config) -> anyhow::Result<bool> {
     let access = Access::open(config).await?;
     let running = access.is_running();
     let done = match running {
-        true => access.post("/reload", &json!({})).await.map(drop),
+        // The watch on the file may have come first.
+        true => access
+            .post("/reload", &json!({"only_if_changed": true}))
+            .await
+            .map(drop),
         false => Ok(()),
     };
     access.close().await?;
@@ -107,8 +113,21 @@ async fn list(access: &Access, form: Form) -> anyhow::Result<ExitCode> {
         output::lines(texts.iter().map(String::as_str))?;
     } else {
         output::table(&HEADING, servers.iter().map(row))?;
+        trouble::tell(servers);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One server as the gateway, or the state directory, knows it.
+async fn find(access: &Access, id: &str) -> anyhow::Result<Value> {
+    let answer = access.get("/servers").await?;
+    let servers = answer.get("servers").and_then(Value::as_array);
+    let mut servers = servers.into_iter().flatten();
+    let found = servers.find(|server| server.get("id").and_then(Value::as_str) == Some(id));
+    match found {
+        Some(server) => Ok(server.clone()),
+        None => anyhow::bail!("no server `{}` is configured", output::printable(id)),
+    }
 }
 
 async fn refresh(access: &Access, id: &str, form: Form) -> anyhow::Result<ExitCode> {
@@ -121,7 +140,10 @@ async fn refresh(access: &Access, id: &str, form: Form) -> anyhow::Result<ExitCo
         .await?;
     match form.json {
         true => output::line(&server.to_string())?,
-        false => output::table(&HEADING, [row(&server)])?,
+        false => {
+            output::table(&HEADING, [row(&server)])?;
+            trouble::tell([&server]);
+        }
     }
     Ok(if cell(&server, "/reach") == "down" {
         ExitCode::FAILURE

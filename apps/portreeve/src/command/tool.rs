@@ -29,7 +29,7 @@ pub(super) enum Tool {
         #[command(flatten)]
         form: Form,
     },
-    /// Approve a tool's definition as it is now
+    /// Approve a tool's definition as it is now, or with `SERVER/*` all of a server that wait
     Approve {
         #[arg(value_name = "SERVER/TOOL", value_parser = tool_id)]
         tool: ToolArgument,
@@ -64,6 +64,7 @@ impl Tool {
                 form,
             } => list(&access, server.as_deref(), quarantined, form).await,
             Self::Show { tool, form } => show(&access, &tool, form).await,
+            Self::Approve { tool, hash, form } if tool.name == "*" => approve_all(&access, &tool, hash, form).await,
             Self::Approve { tool, hash, form } => approve(&access, &tool, hash, form).await,
         };
         access.close().await?;
@@ -118,6 +119,40 @@ async fn approve(access: &Access, tool: &ToolArgument, hash: Option<String>, for
             cell(&approved, "/approved_hash")
         )),
     }
+}
+
+/// Approves every tool of a server that waits, each as it is listed now.
+async fn approve_all(access: &Access, of: &ToolArgument, hash: Option<String>, form: Form) -> anyhow::Result<()> {
+    anyhow::ensure!(hash.is_none(), "`--hash` is about one tool; name it");
+    let servers = access.get("/servers").await?;
+    let servers = servers.get("servers").and_then(Value::as_array);
+    let is_known = servers.is_some_and(|servers| servers.iter().any(|server| cell(server, "/id") == of.server));
+    anyhow::ensure!(is_known, "no server `{}` is configured", output::printable(&of.server));
+    let path = format!("/tools?server={}&standing=quarantined", encoded(&of.server));
+    let answer = access.get(&path).await?;
+    let waiting = answer
+        .get("tools")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if waiting.is_empty() {
+        output::note(&format!("no tool of {} waits for approval", of.server));
+    }
+    let mut refused = 0;
+    for tool in waiting {
+        let one = ToolArgument {
+            server: of.server.clone(),
+            name: cell(&tool, "/name"),
+        };
+        // A definition that changes while this runs is another one, which nobody looked at.
+        let seen = Some(cell(&tool, "/definition_hash"));
+        if let Err(error) = approve(access, &one, seen, form).await {
+            output::note(&format!("{}: {error}", cell(&tool, "/id")));
+            refused += 1;
+        }
+    }
+    anyhow::ensure!(refused == 0, "{refused} could not be approved");
+    Ok(())
 }
 
 pub(super) fn tool_id(text: &str) -> Result<ToolArgument, String> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use settings::{Fault, Faults, Section};
-use vocabulary::ServerId;
+use vocabulary::{Digest, ServerId};
 
-use super::raw::{RawConfig, Surroundings, variable};
+use super::raw::{RawConfig, Surroundings, found_at, variable};
 use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
@@ -30,6 +30,7 @@ pub struct Config {
     pub output: Output,
     file: PathBuf,
     files: Vec<PathBuf>,
+    found: BTreeMap<PathBuf, Option<Digest>>,
     warnings: Vec<Fault>,
 }
 
@@ -69,6 +70,12 @@ impl Config {
         &self.files
     }
 
+    /// Whether its files still say what was read of them. Blocks.
+    #[must_use]
+    pub fn is_as_read(&self) -> bool {
+        self.found.iter().all(|(path, found)| found_at(path) == *found)
+    }
+
     /// What is allowed but deserves a second look.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
@@ -96,7 +103,8 @@ impl TryFrom<RawConfig> for Config {
             limits,
             output,
         } = sections;
-        let files = surroundings.into_files();
+        let found = surroundings.into_files();
+        let files = found.keys().cloned().collect();
         Ok(Self {
             listen,
             state,
@@ -108,6 +116,7 @@ impl TryFrom<RawConfig> for Config {
             output,
             file,
             files,
+            found,
             warnings,
         })
     }

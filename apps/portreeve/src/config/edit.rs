@@ -47,6 +47,15 @@ pub(crate) fn hold(file: &Path) -> anyhow::Result<fs::File> {
     Ok(held)
 }
 
+/// What became of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    /// It is in the file.
+    Done,
+    /// Somebody else has changed the file since it was read; nothing was written.
+    ChangedMeanwhile,
+}
+
 /// A configuration that is being changed.
 pub(crate) struct Draft {
     /// As it was named.
@@ -177,14 +186,12 @@ impl Draft {
     }
 
     /// Replaces the file, unless somebody else has changed it meanwhile.
-    pub(crate) fn write(&self) -> anyhow::Result<()> {
-        let now = RawConfig::read(&self.file)?.text;
-        anyhow::ensure!(
-            now == self.before,
-            "`{}` was changed meanwhile; nothing was written",
-            self.file.display()
-        );
-        replace(&self.file, &self.document.to_string())
+    pub(crate) fn write(&self) -> anyhow::Result<Written> {
+        if RawConfig::read(&self.file)?.text != self.before {
+            return Ok(Written::ChangedMeanwhile);
+        }
+        replace(&self.file, &self.document.to_string())?;
+        Ok(Written::Done)
     }
 }
 
@@ -329,7 +336,7 @@ mod tests {
         draft.add_server(&id("b"), &reach, None).unwrap();
         let file = home.path().join("portreeve.toml");
         fs::write(&file, "# mine\n").unwrap();
-        assert!(draft.write().unwrap_err().to_string().contains("meanwhile"));
+        assert_eq!(draft.write().unwrap(), Written::ChangedMeanwhile);
         assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\n");
     }
 

@@ -179,6 +179,14 @@ impl Process {
         for fault in faults.iter().filter(|fault| !made(fault)) {
             section.fault_here(Complaint::new(fault.to_string()));
         }
+        for script in self.unreadable_scripts(id, state) {
+            section.warn("command", Complaint::new(script));
+        }
+    }
+
+    /// Scripts named among its arguments that it could not read, each with what to do about it.
+    pub(crate) fn unreadable_scripts(&self, id: &ServerId, state: &Path) -> Vec<String> {
+        super::scripts::unreadable(self, &self.draft(id, state, None), id)
     }
 
     /// Finds the packages the server runs from; each must be what `servers.lock` says.
@@ -341,13 +349,11 @@ fn limits(mut section: Section<'_>) -> ResourceLimits {
     }
 }
 
-/// What is the matter with sharing, said where a workspace is shared by principals.
+/// What is the matter with sharing, said where a workspace of the operator's is shared by principals; of one of ours `check`
+/// tells beside the warnings.
 pub(super) fn warn_of_sharing(process: &Process, section: &Section<'_>) {
-    if !matches!(process.workspace, Workspace::PerPrincipal(_)) {
-        let place = match &process.workspace {
-            Workspace::At(path) => quoted(&path.display().to_string()),
-            Workspace::Own | Workspace::PerPrincipal(_) => "its workspace".to_owned(),
-        };
+    if let Workspace::At(path) = &process.workspace {
+        let place = quoted(&path.display().to_string());
         section.warn(
             "sandbox",
             Complaint::new(format!("the server's processes share {place}, whoever they are for"))

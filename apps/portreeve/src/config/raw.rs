@@ -1,10 +1,11 @@
 //! The one place that reads files and the environment. What it gives is still untrusted.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use settings::{Complaint, Fault, Faults, Unreadable};
+use vocabulary::Digest;
 
 use super::FORMAT;
 
@@ -27,7 +28,7 @@ impl RawConfig {
         let text = read_text(&absolute).map_err(|error| fault(error.to_string()))?;
         let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
         let surroundings = Surroundings::new(base, Variables::Process);
-        surroundings.note(&absolute);
+        surroundings.note_text(&absolute, &text);
         Ok(Self {
             file: file.to_owned(),
             text,
@@ -46,6 +47,19 @@ impl RawConfig {
             surroundings,
         }
     }
+}
+
+/// What is found at a path: a file's text, a directory's names; `None` where there is nothing to read.
+pub(super) fn found_at(path: &Path) -> Option<Digest> {
+    if !path.is_dir() {
+        return std::fs::read(path).ok().map(|bytes| Digest::of(&bytes));
+    }
+    let entries = std::fs::read_dir(path).ok()?.flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Some(Digest::of(names.join("\0").as_bytes()))
 }
 
 /// Where the configuration is: `given`, else `./portreeve.toml`, else the XDG configuration directory.
@@ -91,7 +105,7 @@ pub fn variables() -> BTreeMap<String, String> {
 pub(super) struct Surroundings {
     base: PathBuf,
     variables: Variables,
-    files: RefCell<BTreeSet<PathBuf>>,
+    files: RefCell<BTreeMap<PathBuf, Option<Digest>>>,
 }
 
 #[derive(Debug)]
@@ -122,7 +136,9 @@ impl Surroundings {
     /// The text of a file; the file is remembered as one to watch.
     pub(super) fn text(&self, path: &Path) -> Result<String, Complaint> {
         self.note(path);
-        read_text(path).map_err(|error| Complaint::new(format!("{}: {error}", path.display())))
+        let text = read_text(path).map_err(|error| Complaint::new(format!("{}: {error}", path.display())))?;
+        self.note_text(path, &text);
+        Ok(text)
     }
 
     /// As [`Surroundings::text`], for a file that need not be there; it is watched all the same.
@@ -194,19 +210,24 @@ impl Surroundings {
             .is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
     }
 
-    /// Every file that was read and every directory that was searched: what a reload watches.
-    pub(super) fn into_files(self) -> Vec<PathBuf> {
-        self.files.into_inner().into_iter().collect()
+    /// Every file that was read and every directory that was searched, with what was found there.
+    pub(super) fn into_files(self) -> BTreeMap<PathBuf, Option<Digest>> {
+        self.files.into_inner()
     }
 
     fn note(&self, path: &Path) {
-        self.files.borrow_mut().insert(path.to_owned());
+        self.files.borrow_mut().entry(path.to_owned()).or_default();
+    }
+
+    fn note_text(&self, path: &Path, text: &str) {
+        let found = Some(Digest::of(text.as_bytes()));
+        self.files.borrow_mut().insert(path.to_owned(), found);
     }
 
     fn matching_in(&self, dirs: &[PathBuf], pattern: &str) -> Result<Vec<PathBuf>, Complaint> {
         let mut found = Vec::new();
         for dir in dirs.iter().filter(|dir| dir.is_dir()) {
-            self.note(dir);
+            self.files.borrow_mut().insert(dir.clone(), found_at(dir));
             let cannot =
                 |error: std::io::Error| Complaint::new(format!("{}: cannot be listed: {error}", dir.display()));
             for entry in std::fs::read_dir(dir).map_err(cannot)? {

@@ -18,6 +18,7 @@ use vocabulary::{ServerId, lock};
 use super::installed::{Unfit, locked};
 use super::interpreter::Interpreter;
 use super::lock::Locked;
+use super::log::InstallLog;
 use super::pypi::{REPORT, VENV, do_without_late_parts};
 use super::registry::{HOME, Settings, settings};
 use super::seal::seal;
@@ -30,7 +31,7 @@ pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
 }
 
 /// Installs a package for the server `id` and says what came of it. Whatever lay in its place is taken away first, and
-/// nothing stays if it fails.
+/// nothing but the installer's log stays if it fails.
 pub(crate) async fn install(
     spec: &Spec,
     interpreter: Option<&Interpreter>,
@@ -39,19 +40,42 @@ pub(crate) async fn install(
 ) -> anyhow::Result<Locked> {
     let dir = room(state, id);
     prepare(state, &dir).with_context(|| format!("`{}` cannot be made", dir.display()))?;
-    let installed = install_in(spec, interpreter, state, &dir).await;
-    if installed.is_err() {
-        let _ = fs::remove_dir_all(&dir);
+    let log = InstallLog::begin(state, id).context("the installer's log cannot be made")?;
+    let place = Place {
+        state,
+        dir: &dir,
+        log: &log,
+    };
+    let installed = install_in(spec, interpreter, place).await;
+    match &installed {
+        Ok(_) => log.discard(),
+        Err(_) => {
+            keep_own_logs(&dir, &log);
+            let _ = fs::remove_dir_all(&dir);
+        }
     }
     installed
 }
 
-async fn install_in(
-    spec: &Spec,
-    interpreter: Option<&Interpreter>,
-    state: &Path,
-    dir: &Path,
-) -> anyhow::Result<Locked> {
+/// npm leaves more than it prints; it would go with the directory.
+fn keep_own_logs(dir: &Path, log: &InstallLog) {
+    let logs = fs::read_dir(dir.join(HOME).join(".npm/_logs")).into_iter().flatten();
+    for file in logs.flatten().filter_map(|entry| fs::read(entry.path()).ok()) {
+        let end = file.get(file.len().saturating_sub(LOGGED)..).unwrap_or_default();
+        log.add("npm's own log", &String::from_utf8_lossy(end));
+    }
+}
+
+/// Where an installation happens.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    state: &'a Path,
+    dir: &'a Path,
+    log: &'a InstallLog,
+}
+
+async fn install_in(spec: &Spec, interpreter: Option<&Interpreter>, place: Place<'_>) -> anyhow::Result<Locked> {
+    let Place { state, dir, log } = place;
     let launcher = Launcher::probe().await;
     let mut settings = settings(spec.registry, dir, variable)?;
     settings
@@ -63,6 +87,7 @@ async fn install_in(
         settings: &settings,
         state,
         dir,
+        log,
     };
     for command in commands(spec, interpreter, dir) {
         installer.run(command).await?;
@@ -164,12 +189,13 @@ struct Installer<'a> {
     private: Vec<String>,
     state: &'a Path,
     dir: &'a Path,
+    log: &'a InstallLog,
 }
 
 impl Installer<'_> {
     /// Runs one command to its end, inside.
     async fn run(&self, command: Vec<String>) -> anyhow::Result<()> {
-        let program = command.first().cloned().unwrap_or_default();
+        let (program, line) = (command.first().cloned().unwrap_or_default(), command.join(" "));
         let plan = Plan::check(self.draft(command)?).map_err(|faults| {
             let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
             anyhow::anyhow!("the installer cannot be run: {}", told.join("; "))
@@ -184,17 +210,23 @@ impl Installer<'_> {
         let mut instance = starting.go().await?;
         let streams = instance.take_streams().context("the installer's streams are gone")?;
         let (said, complained) = (tokio::spawn(tail(streams.stdout)), tokio::spawn(tail(streams.stderr)));
-        let Ok(ending) = tokio::time::timeout(PATIENCE, instance.wait()).await else {
-            anyhow::bail!(
-                "`{program}` took longer than {} minutes and was ended",
-                PATIENCE.as_secs() / 60
-            );
+        let how = match tokio::time::timeout(PATIENCE, instance.wait()).await {
+            Ok(Ending::Exited(0)) => return Ok(()),
+            Ok(ending) => ending.to_string(),
+            Err(_) => {
+                instance.kill();
+                format!("took longer than {} minutes and was ended", PATIENCE.as_secs() / 60)
+            }
         };
-        if ending == Ending::Exited(0) {
-            return Ok(());
-        }
         let told = [complained.await?, said.await?].concat();
-        anyhow::bail!("`{program}` {ending}{}\n{}", blocked.told(), told.trim())
+        self.log.add(&format!("{line} ({how})"), &told);
+        let shown = told.get(told.ceil_char_boundary(told.len().saturating_sub(KEPT))..);
+        anyhow::bail!(
+            "`{program}` {how}{}\n{}\nall it said: {}",
+            blocked.told(),
+            shown.unwrap_or_default().trim(),
+            self.log.path().display()
+        )
     }
 
     fn draft(&self, command: Vec<String>) -> anyhow::Result<PlanDraft> {
@@ -259,7 +291,7 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut piece).await {
         kept.extend_from_slice(piece.get(..read).unwrap_or_default());
-        let surplus = kept.len().saturating_sub(KEPT);
+        let surplus = kept.len().saturating_sub(LOGGED);
         kept.drain(..surplus);
     }
     // Strangers' words: nothing in them moves a cursor.
@@ -268,7 +300,9 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
 }
 
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// So much of it is shown, and so much kept.
 const KEPT: usize = 4096;
+const LOGGED: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use control::ports::Trouble;
 use gateway::ServerState;
 use ledger::{
     Event, Judgement, Note, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, ScreeningSubject,
@@ -15,10 +16,12 @@ use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, Shown, S
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
 use screening::result::validate::{Declaration, Mode};
+use upstream::Failure;
 use vocabulary::{Digest, ServerId, ToolName, lock};
 
 use super::plan;
 use super::running::{Running, ServerLine};
+use crate::config::Reach;
 
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(5 * 60);
 /// A process is started for it.
@@ -118,21 +121,43 @@ impl Running {
                 }
                 Err(error) => {
                     tracing::error!(server = %id, error = format!("{error:#}"), "a discovery could not be kept");
-                    self.mark_down(line, "its inventory could not be kept");
+                    self.mark_down(line, Trouble::of("its inventory could not be kept"));
                     false
                 }
             },
             Err(failure) => {
                 tracing::warn!(server = %id, error = &failure as &dyn std::error::Error, "a server could not be discovered");
-                self.mark_down(line, &failure.to_string());
+                let trouble = self.trouble(id, line, &failure).await;
+                self.mark_down(line, trouble);
                 false
             }
         }
     }
 
-    fn mark_down(&self, line: &ServerLine, why: &str) {
-        *lock(&line.last_failure) = Some(why.to_owned());
+    fn mark_down(&self, line: &ServerLine, why: Box<Trouble>) {
+        *lock(&line.last_failure) = Some(why);
         line.state.send_replace(ServerState::Down);
+    }
+
+    /// Why a server did not answer, with what is left of its process where it is one.
+    async fn trouble(&self, id: &ServerId, line: &ServerLine, failure: &Failure) -> Box<Trouble> {
+        let mut trouble = Trouble::of(chain(failure));
+        let has_run = !matches!(failure, Failure::NotStarted(_) | Failure::Sandbox(_) | Failure::TooMany);
+        if let Some(trace) = line.server.trace().await.filter(|_| has_run) {
+            if let (Failure::Ended(_), Some(ending)) = (failure, &trace.ending) {
+                trouble.reason = format!("the server's process {ending}");
+            }
+            trouble.ending = trace.ending;
+            trouble.stderr = trace.last_lines;
+            trouble.log = trace.log.map(|file| file.display().to_string());
+        }
+        trouble.hints = self.with_current(
+            |current| match current.config.servers.get(id).map(|server| &server.reach) {
+                Some(Reach::Process(process)) => process.unreadable_scripts(id, &current.config.state.dir),
+                Some(Reach::Web(_)) | None => Vec::new(),
+            },
+        );
+        trouble
     }
 
     /// Pins what was seen, keeps it, records what changed, and puts it in force: in this order, so
@@ -182,6 +207,14 @@ impl Running {
             .map(|event| Event::Inventory(note(event, "system")))
             .collect();
         Ok(self.ledger.append_events(events).await?)
+    }
+}
+
+/// A failure with its cause, where it names one.
+fn chain(failure: &Failure) -> String {
+    match (failure, std::error::Error::source(failure)) {
+        (Failure::Sandbox(_), Some(cause)) => format!("{failure}: {cause}"),
+        _ => failure.to_string(),
     }
 }
 

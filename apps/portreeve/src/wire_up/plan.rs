@@ -12,6 +12,7 @@ use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::host::AllowedHosts;
 use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
+use gateway::edge::metadata::{PublicUrl, is_loopback};
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};
@@ -78,7 +79,7 @@ pub(super) fn identity(
         .identity
         .jwt
         .iter()
-        .map(|jwt| issuer(jwt, public_url, &client, before))
+        .map(|jwt| issuer(jwt, (&config.listen, public_url), &client, before))
         .collect();
     let tokens = config.identity.tokens_enabled.then(|| tokens.clone());
     let certificates = if config.identity.mtls_enabled {
@@ -89,7 +90,42 @@ pub(super) fn identity(
     Ok(Identity::new(issuers, tokens, certificates, clock.clone()))
 }
 
-fn issuer(jwt: &config::JwtIssuer, public_url: &str, client: &reqwest::Client, before: Option<&Identity>) -> Issuer {
+/// How clients reach the gateway: `url` is what the operator says, else the bound address.
+pub(super) fn public_url(config: &Config, url: &str) -> PublicUrl {
+    match is_on_loopback(&config.listen) {
+        true => PublicUrl::on_loopback(url.to_owned()),
+        false => PublicUrl::fixed(url.to_owned()),
+    }
+}
+
+/// Whether its names are those of loopback, for want of another word of the operator's.
+fn is_on_loopback(listen: &config::Listen) -> bool {
+    listen.public_url.is_none() && listen.mcp.ip().is_loopback()
+}
+
+/// What tokens must be meant for where the operator does not say: the gateway, by each of its names on loopback.
+fn resources(listen: &config::Listen, public_url: &str) -> Vec<String> {
+    let mut resources = vec![format!("{public_url}/mcp")];
+    let (scheme, port) = match (public_url.split_once("://"), public_url.rsplit_once(':')) {
+        (Some((scheme, _)), Some((_, port))) if is_on_loopback(listen) => (scheme, port),
+        _ => return resources,
+    };
+    let hosts = listen.allowed_hosts.iter().filter(|host| is_loopback(host));
+    let named = hosts.map(|host| match host.contains(':') {
+        true => format!("{scheme}://[{host}]:{port}/mcp"),
+        false => format!("{scheme}://{host}:{port}/mcp"),
+    });
+    resources.extend(named);
+    resources.dedup();
+    resources
+}
+
+fn issuer(
+    jwt: &config::JwtIssuer,
+    (listen, public_url): (&config::Listen, &str),
+    client: &reqwest::Client,
+    before: Option<&Identity>,
+) -> Issuer {
     let source = match &jwt.keys {
         config::KeySource::Url(url) => KeySource::Url(url.clone()),
         config::KeySource::File { text, .. } => KeySource::Text(text.clone()),
@@ -103,7 +139,7 @@ fn issuer(jwt: &config::JwtIssuer, public_url: &str, client: &reqwest::Client, b
     Issuer {
         issuer: jwt.issuer.clone(),
         audiences: match &jwt.audience {
-            Audience::PublicUrl => vec![format!("{public_url}/mcp")],
+            Audience::PublicUrl => resources(listen, public_url),
             Audience::OneOf(audiences) => audiences.clone(),
         },
         algorithms: algorithms.collect(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use control::Operator;
 use control::ports::{
-    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, RecordName, Reload, ServerHealth,
-    ServerView, TokenView,
+    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, RecordName, Reload, ReloadWhen,
+    ServerHealth, ServerView, TokenView,
 };
 use gateway::Gateway;
 use gateway::ServerState;
@@ -18,6 +18,7 @@ use vocabulary::{Digest, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
 use super::running::{Running, issued};
+use super::suppose::supposing;
 
 /// Tokens in the store and, where a gateway runs, in its table.
 pub struct StateTokens {
@@ -227,6 +228,13 @@ impl ports::Inventory for Helm {
         Ok(self.running.gateway().in_force().policy().clone())
     }
 
+    fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
+        let (config, rules) = self
+            .running
+            .with_current(|current| (current.config.clone(), current.rules.clone()));
+        Ok(supposing(&config, &rules, server, tool).map(Arc::new))
+    }
+
     fn approve(
         &self,
         server: &ServerId,
@@ -298,8 +306,8 @@ impl ports::Gateway for Helm {
         Ok(known.iter().map(|(id, url)| view((id, url.clone()))).collect())
     }
 
-    fn reload(&self) -> Later<'_, Result<Reload, PortError>> {
-        Box::pin(async { Ok(self.running.clone().reload("operator").await) })
+    fn reload(&self, when: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {
+        Box::pin(async move { Ok(self.running.clone().reload("operator", when).await) })
     }
 
     fn refresh(&self, server: &ServerId) -> Later<'_, Result<Option<ServerHealth>, PortError>> {

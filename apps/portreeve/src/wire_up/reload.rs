@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ports::Reload;
+use control::ports::{Reload, ReloadWhen};
 use ledger::{Event, Note};
 use notify::{RecursiveMode, Watcher};
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,16 +27,19 @@ pub(super) fn watch(running: Arc<Running>, mut stopping: watch::Receiver<bool>) 
             return;
         };
         loop {
-            tokio::select! {
+            let when = tokio::select! {
                 _ = stopping.changed() => return,
-                _ = hangup.recv() => {}
-                _ = changes.recv() => settle(&mut changes).await,
+                _ = hangup.recv() => ReloadWhen::Always,
+                _ = changes.recv() => {
+                    settle(&mut changes).await;
+                    ReloadWhen::Changed
+                }
                 () = tokio::time::sleep(A_DAY) => {
                     renew(&running);
                     continue;
                 }
-            }
-            running.clone().reload("system").await;
+            };
+            running.clone().reload("system", when).await;
             eyes = watch_files(&running, changed.clone()).or(eyes);
         }
     });
@@ -98,8 +101,15 @@ fn watch_files(running: &Running, changed: mpsc::Sender<()>) -> Option<notify::R
 }
 
 impl Running {
-    /// Reads the configuration again and puts it in force if it has no fault.
-    pub(super) async fn reload(self: Arc<Self>, actor: &str) -> Reload {
+    /// Reads the configuration again and puts it in force if it has no fault. A command that changed a file and the watch on
+    /// that file both ask for it: the second finds it in force.
+    pub(super) async fn reload(self: Arc<Self>, actor: &str, when: ReloadWhen) -> Reload {
+        let _reading = self.reading.lock().await;
+        if when == ReloadWhen::Changed
+            && let Some(warnings) = self.warnings_in_force().await
+        {
+            return Reload::Done { warnings };
+        }
         let file = self.with_current(|current| current.config.file().to_owned());
         let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
         let outcome = match loaded {
@@ -133,8 +143,16 @@ impl Running {
                 "a reload could not be recorded"
             );
         }
-        self.start_discovery();
+        self.clone().start_discovery();
         reload
+    }
+
+    /// The warnings of the configuration in force, if its files say the same as when they were read.
+    async fn warnings_in_force(&self) -> Option<Vec<String>> {
+        let config = self.with_current(|current| current.config.clone());
+        let read = tokio::task::spawn_blocking(move || config.is_as_read().then_some(config));
+        let config = read.await.ok().flatten()?;
+        Some(config.warnings().iter().map(ToString::to_string).collect())
     }
 
     /// Puts `config` in force; the faults are those that only show here.

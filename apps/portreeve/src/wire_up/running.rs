@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::Context;
+use control::ports::Trouble;
 use gateway::edge::authenticate::Identity;
 use gateway::edge::tls::ServingCertificate;
 use gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
@@ -32,6 +33,8 @@ pub struct Running {
     pub(super) started: Timestamp,
     /// Taken while a snapshot is being replaced, so that two changes do not lose one another.
     pub(super) building: tokio::sync::Mutex<()>,
+    /// Held by whoever reads the configuration again.
+    pub(super) reading: tokio::sync::Mutex<()>,
     /// Probed once, when the first server needs it.
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
@@ -53,7 +56,7 @@ pub(super) struct Current {
 pub(super) struct ServerLine {
     pub(super) server: Arc<upstream::Server>,
     pub(super) state: watch::Sender<ServerState>,
-    pub(super) last_failure: Mutex<Option<String>>,
+    pub(super) last_failure: Mutex<Option<Box<Trouble>>>,
     pub(super) bell: Notify,
     pub(super) asked: AtomicU64,
 }
@@ -95,6 +98,7 @@ impl Running {
             certificate,
             public_url,
             building: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
             launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
             gateway: OnceLock::new(),
@@ -123,7 +127,7 @@ impl Running {
         let plan = self.with_current(|current| SnapshotParts {
             identity: current.identity.clone(),
             allowed_hosts: plan::allowed_hosts(&current.config),
-            public_url: self.public_url.clone(),
+            public_url: plan::public_url(&current.config, &self.public_url),
             facts: plan::facts(&current.config, self.launcher.get().map(|launcher| &**launcher)),
             stored: current.stored.values().cloned().collect(),
             rules: current.rules.clone(),

@@ -215,18 +215,22 @@ fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
         .iter()
         .filter(|tool| matches!(tool.standing, Standing::Quarantined(_)))
         .count();
-    let (reach, reason) = match &server.reach {
+    let (reach, trouble) = match &server.reach {
         ServerHealth::Unknown => ("unknown", None),
         ServerHealth::Up => ("up", None),
-        ServerHealth::Degraded(reason) => ("degraded", Some(reason)),
-        ServerHealth::Down(reason) => ("down", Some(reason)),
+        ServerHealth::Degraded(trouble) => ("degraded", Some(trouble)),
+        ServerHealth::Down(trouble) => ("down", Some(trouble)),
     };
     json!({
         "id": server.id.as_str(),
         "url": server.url,
         "trust": entry.map(|entry| entry.trust.as_str()),
         "reach": reach,
-        "reason": reason,
+        "reason": trouble.map(|trouble| &trouble.reason),
+        "ending": trouble.and_then(|trouble| trouble.ending.as_ref()),
+        "stderr": trouble.map(|trouble| &trouble.stderr),
+        "log": trouble.and_then(|trouble| trouble.log.as_ref()),
+        "hints": trouble.map(|trouble| &trouble.hints),
         "discovered": entry.and_then(|entry| entry.discovered).map(|time| time.to_string()),
         "tools": tools.len(),
         "quarantined": quarantined,

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use policy::{CallFacts, Explanation, Finding, Verdict};
+use policy::{CallFacts, Explanation, Finding, Standing, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vocabulary::json as tree;
-use vocabulary::{ActorType, Authn, ClaimValue, Principal, ReasonCode, ServerId, ServerScope, canonical};
+use vocabulary::{ActorType, Authn, ClaimValue, Principal, ReasonCode, ServerId, ServerScope, ToolName, canonical};
 
 use super::call::Call;
 use crate::answer::{Answer, Refusal};
@@ -71,8 +71,36 @@ pub(super) async fn explain(call: Call) -> Result<Answer, Refusal> {
         args_hash,
         address,
     };
-    let explained = snapshot.explain(&who, &server, &tool, &facts);
-    Ok(Answer::json(&view(&explained, &snapshot)))
+    let standing = standing(&snapshot, &server, &tool);
+    let supposed = match (standing, ToolName::parse(&tool)) {
+        ("undiscovered", Ok(name)) => {
+            let server = server.clone();
+            call.ask(move |plane| plane.ports().inventory.supposing(&server, &name))
+                .await?
+        }
+        _ => None,
+    };
+    let snapshot = supposed.unwrap_or(snapshot);
+    let mut shown = view(&snapshot.explain(&who, &server, &tool, &facts), &snapshot);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("standing".to_owned(), standing.into());
+    }
+    Ok(Answer::json(&shown))
+}
+
+/// What is known of a tool: an undiscovered one is explained as if it were offered, with the risk that the operator says or
+/// `high`.
+fn standing(snapshot: &policy::PolicySnapshot, server: &ServerId, tool: &str) -> &'static str {
+    let inventory = snapshot.inventory();
+    match (inventory.tool(server, tool), inventory.server(server)) {
+        (Some(known), _) => match known.standing {
+            Standing::Approved => "approved",
+            Standing::Quarantined(_) => "quarantined",
+        },
+        (None, None) => "server_not_configured",
+        (None, Some(known)) if known.discovered.is_none() => "undiscovered",
+        (None, Some(_)) => "not_offered",
+    }
 }
 
 impl Who {

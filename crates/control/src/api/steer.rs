@@ -1,11 +1,12 @@
 //! How the gateway stands, and the order to read its configuration again.
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::call::Call;
 use crate::answer::{Answer, Refusal};
-use crate::ports::Reload;
+use crate::ports::{Reload, ReloadWhen};
 
 pub(super) async fn status(call: Call) -> Result<Answer, Refusal> {
     let status = call.ask(|plane| plane.ports().gateway.status()).await?;
@@ -26,9 +27,21 @@ pub(super) async fn status(call: Call) -> Result<Answer, Refusal> {
     })))
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    #[serde(default)]
+    only_if_changed: bool,
+}
+
 pub(super) async fn reload(call: Call) -> Result<Answer, Refusal> {
+    let body: Order = call.body()?;
+    let when = match body.only_if_changed {
+        true => ReloadWhen::Changed,
+        false => ReloadWhen::Always,
+    };
     call.record(None, "the configuration is read again").await?;
-    match call.plane.ports().gateway.reload().await? {
+    match call.plane.ports().gateway.reload(when).await? {
         Reload::Done { warnings } => Ok(Answer::json(&json!({ "reloaded": true, "warnings": warnings }))),
         Reload::NotRunning => Err(Refusal::conflict(
             "no gateway runs; its next start reads the configuration",

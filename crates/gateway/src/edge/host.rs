@@ -42,7 +42,7 @@ impl AllowedHosts {
 }
 
 /// The authority a request names: that of its target (HTTP/2), else its one `Host` header.
-fn addressed_to<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+pub(super) fn addressed_to<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
         (None, _) => None,
@@ -57,7 +57,7 @@ fn addressed_to<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
 }
 
 /// The host of an authority, port and brackets removed; `None` for anything but `host[:port]`.
-fn host_of(authority: &str) -> Option<&str> {
+pub(super) fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
         None => authority.split_once(':').map_or((authority, ""), |(host, _)| {

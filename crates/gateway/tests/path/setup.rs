@@ -227,7 +227,7 @@ impl Parts {
                 hosts: vec!["gateway.test".to_owned()],
                 origins: Vec::new(),
             },
-            public_url: "https://gateway.test".to_owned(),
+            public_url: portreeve_gateway::edge::metadata::PublicUrl::fixed("https://gateway.test".to_owned()),
             facts: vec![facts()],
             stored: vec![stored()],
             rules: Arc::new(policy::Rules::load(&[file]).unwrap()),

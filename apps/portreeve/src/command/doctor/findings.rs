@@ -8,6 +8,7 @@ use gateway::edge::tls;
 use sandbox::host::{self, HostCommand};
 use vocabulary::{Clock, Timestamp};
 
+use super::servers;
 use crate::config::{Config, Tls, find_file};
 
 /// One thing that was looked at.
@@ -22,7 +23,7 @@ pub(super) struct Finding {
     pub(super) remedy: Option<&'static str>,
 }
 
-fn finding(check: &'static str, ok: Option<bool>, detail: impl Into<String>) -> Finding {
+pub(super) fn finding(check: &'static str, ok: Option<bool>, detail: impl Into<String>) -> Finding {
     Finding {
         check,
         ok,
@@ -51,6 +52,9 @@ pub(super) async fn all(given: Option<&Path>) -> Vec<Finding> {
     };
     if !found.iter().any(|finding| finding.check == "clock") {
         found.push(clock(&Clock::system(), None));
+    }
+    if let Ok(Ok(config)) = find_file(given).map(|file| Config::load(&file)) {
+        found.extend(servers::of(&config).await);
     }
     for (check, program) in [("node", "node"), ("npm", "npm"), ("python", "python3"), ("git", "git")] {
         found.push(runtime(check, program).await);

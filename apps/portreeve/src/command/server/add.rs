@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vocabulary::{ServerId, Trust};
 
+use super::after_add;
 use crate::command::output::{self, Form};
-use crate::config::{Config, Draft, NewReach, hold, is_web_url, replace};
+use crate::config::{Config, Draft, NewReach, Written, hold, is_web_url, replace};
 use crate::package::{self, Interpreter, LOCK_FILE, Locked, Registry, ServersLock, Spec};
 
 #[derive(clap::Args)]
@@ -34,6 +35,9 @@ pub(in crate::command) struct Add {
     /// A variable of its environment: `NAME=text:VALUE`, or `NAME=env:VARIABLE` and `NAME=file:PATH` for secrets
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// A path that its program may read beside /usr and its workspace; may be given several times
+    #[arg(long, value_name = "PATH", value_parser = from_root)]
+    read: Vec<String>,
     #[command(flatten)]
     form: Form,
     /// A command to start, or with a package the arguments of its program
@@ -64,6 +68,12 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
+/// A path as the configuration has it: from the root, wherever the command is called.
+fn from_root(text: &str) -> Result<String, String> {
+    let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+    Ok(path.display().to_string())
+}
+
 fn trust(text: &str) -> Result<Trust, String> {
     let words = Trust::ALL.map(Trust::as_str).join(", ");
     let found = Trust::ALL.into_iter().find(|trust| trust.as_str() == text);
@@ -78,11 +88,11 @@ impl Add {
             return Ok(ExitCode::from(2));
         }
         let is_url = matches!(self.source, Some(Source::Url(_)));
-        let is_started = is_url && !(self.words.is_empty() && self.env.is_empty());
+        let is_started = is_url && !(self.words.is_empty() && self.env.is_empty() && self.read.is_empty());
         if (self.bin.is_some() && !is_package) || is_started {
             output::note(
-                "error: `--bin` belongs to a package, `--env` to what is started here; words after `--` are a command or a \
-                 package's arguments",
+                "error: `--bin` belongs to a package, `--env` and `--read` to what is started here; words after `--` are a \
+                 command or a package's arguments",
             );
             return Ok(ExitCode::from(2));
         }
@@ -96,22 +106,26 @@ impl Add {
         let before = draft.check()?;
         let (config, locked) = match self.source.clone() {
             Some(Source::Package(spec)) => {
-                let (config, locked) = self.add_package(file, draft, &before, &spec).await?;
+                let (config, locked) = self.add_package(file, &before, &spec).await?;
                 (config, Some(locked))
             }
-            Some(Source::Url(url)) => (self.write(draft, &NewReach::Url(url))?, None),
+            Some(Source::Url(url)) => (self.write(file, &NewReach::Url(url))?, None),
             None => {
                 let command = self.words.clone();
                 let reach = NewReach::Command {
                     command,
-                    read: Vec::new(),
+                    read: self.read.clone(),
                     env: self.env.clone(),
                 };
-                (self.write(draft, &reach)?, None)
+                (self.write(file, &reach)?, None)
             }
         };
         let running = super::reload(&config).await?;
-        self.tell(&config, locked.as_ref(), running)
+        let found = match running {
+            true => Some(after_add::found(&config, &self.id).await?),
+            false => None,
+        };
+        self.tell(&config, locked.as_ref(), found.as_ref())
     }
 
     fn names_its_own_interpreter(&self) -> bool {
@@ -123,22 +137,32 @@ impl Add {
             && (self.node.is_none() || registry == Some(Registry::Npm))
     }
 
-    /// Puts the server into the configuration, if that is sound with it.
-    fn write(&self, mut draft: Draft, reach: &NewReach) -> anyhow::Result<Config> {
-        draft.add_server(&self.id, reach, self.trust)?;
-        let config = draft.check()?;
-        draft.write()?;
-        Ok(config)
+    /// Puts the server into the configuration as it is now, if that is sound with it. An installation takes its time, and
+    /// somebody may have changed the file meanwhile.
+    fn write(&self, file: &Path, reach: &NewReach) -> anyhow::Result<Config> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut draft = Draft::open(file)?;
+            anyhow::ensure!(
+                !draft.has_server(&self.id),
+                "there is a server `{}` already; remove it first",
+                self.id
+            );
+            draft.add_server(&self.id, reach, self.trust)?;
+            let config = draft.check()?;
+            match draft.write()? {
+                Written::Done => return Ok(config),
+                Written::ChangedMeanwhile if tries < TRIES => {}
+                Written::ChangedMeanwhile => {
+                    anyhow::bail!("`{}` keeps being changed; nothing was written", file.display())
+                }
+            }
+        }
     }
 
     /// Installs, locks, then configures; what was done is undone when a later step fails.
-    async fn add_package(
-        &self,
-        file: &Path,
-        draft: Draft,
-        before: &Config,
-        spec: &Spec,
-    ) -> anyhow::Result<(Config, Locked)> {
+    async fn add_package(&self, file: &Path, before: &Config, spec: &Spec) -> anyhow::Result<(Config, Locked)> {
         let named = self.python.as_deref().or(self.node.as_deref());
         let interpreter = named.map(|path| Interpreter::at(path, spec.registry)).transpose()?;
         output::note(&format!("installing {spec}"));
@@ -147,7 +171,7 @@ impl Add {
         let locked = package::install(spec, interpreter.as_ref(), &before.state.dir, &self.id).await?;
         let dir = package::room(&before.state.dir, &self.id);
         let start = self.start(&dir, &locked, interpreter.as_ref());
-        let done = start.and_then(|start| self.configure(draft, (&lock_file, lock.clone()), start, &locked));
+        let done = start.and_then(|start| self.configure(file, (&lock_file, lock.clone()), start, &locked));
         if done.is_err() {
             let _ = std::fs::remove_dir_all(&dir);
             super::remove::write_lock(&lock_file, &lock)?;
@@ -157,14 +181,14 @@ impl Add {
 
     fn configure(
         &self,
-        draft: Draft,
+        file: &Path,
         (lock_file, mut lock): (&Path, ServersLock),
         start: NewReach,
         locked: &Locked,
     ) -> anyhow::Result<Config> {
         lock.set(self.id.to_string(), locked.clone());
         replace(lock_file, &lock.to_text()?)?;
-        self.write(draft, &start)
+        self.write(file, &start)
     }
 
     /// How the installed package is started, and what it must see.
@@ -178,23 +202,40 @@ impl Add {
         }
         command.extend(self.words.iter().cloned());
         let shown = interpreter.into_iter().flat_map(|interpreter| &interpreter.read);
-        let read = std::iter::once(&dir).chain(shown);
+        let read = std::iter::once(&dir).chain(shown).map(|path| path.display().to_string());
         Ok(NewReach::Command {
             command,
-            read: read.map(|path| path.display().to_string()).collect(),
+            read: read.chain(self.read.iter().cloned()).collect(),
             env: self.env.clone(),
         })
     }
 
-    fn tell(&self, config: &Config, locked: Option<&Locked>, running: bool) -> anyhow::Result<ExitCode> {
+    fn tell(&self, config: &Config, locked: Option<&Locked>, found: Option<&Value>) -> anyhow::Result<ExitCode> {
         let reach = config.servers.get(&self.id).map(|server| server.reach.shown());
+        let next = after_add::next(config, &self.id);
         if self.form.json {
-            let told = json!({"id": self.id.as_str(), "reach": reach, "package": locked, "reloaded": running});
+            let told = json!({"id": self.id.as_str(), "reach": reach, "package": locked, "reloaded": found.is_some(),
+                "server": found, "next": next});
             output::line(&told.to_string())?;
-        } else {
-            output::line(&format!("{} is configured: {}", self.id, reach.unwrap_or_default()))?;
-            output::note(super::told(running));
+            return Ok(ExitCode::SUCCESS);
+        }
+        output::line(&format!("{} is configured: {}", self.id, reach.unwrap_or_default()))?;
+        output::note(super::told(found.is_some()));
+        let about = format!("servers.{}.", self.id);
+        for warning in config
+            .warnings()
+            .iter()
+            .filter(|warning| warning.key.starts_with(&about))
+        {
+            output::note(&format!("warning: {warning}"));
+        }
+        found.into_iter().for_each(after_add::tell);
+        for step in next {
+            output::note(&format!("next: {step}"));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
+
+/// So often the file is read again when somebody else has changed it.
+const TRIES: u32 = 5;

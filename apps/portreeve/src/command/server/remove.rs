@@ -9,7 +9,7 @@ use serde_json::json;
 use vocabulary::ServerId;
 
 use crate::command::output::{self, Form};
-use crate::config::{Config, Draft, Reach, hold, replace, workspaces};
+use crate::config::{Config, Draft, Reach, Written, hold, replace, workspaces};
 use crate::package::{LOCK_FILE, ServersLock, room};
 
 #[derive(clap::Args)]
@@ -28,7 +28,11 @@ impl Remove {
         let mut draft = Draft::open(file)?;
         anyhow::ensure!(draft.remove_server(&id)?, unknown());
         let config = draft.check()?;
-        draft.write()?;
+        anyhow::ensure!(
+            draft.write()? == Written::Done,
+            "`{}` was changed meanwhile; nothing was written",
+            file.display()
+        );
         let running = super::reload(&config).await?;
         let uninstalled = uninstall(file, &config, &id)?;
         if self.form.json {

@@ -9,13 +9,7 @@ use crate::command::output::{self, Form};
 use crate::config::{Config, Process, Reach};
 
 pub(super) async fn show(access: &Access, config: &Config, id: &str, form: Form) -> anyhow::Result<ExitCode> {
-    let answer = access.get("/servers").await?;
-    let servers = answer.get("servers").and_then(Value::as_array);
-    let mut servers = servers.into_iter().flatten();
-    let Some(found) = servers.find(|server| server.get("id").and_then(Value::as_str) == Some(id)) else {
-        anyhow::bail!("no server `{}` is configured", output::printable(id));
-    };
-    let mut server = found.clone();
+    let mut server = super::find(access, id).await?;
     let process = config
         .servers
         .iter()
@@ -30,7 +24,10 @@ pub(super) async fn show(access: &Access, config: &Config, id: &str, form: Form)
     }
     match form.json {
         true => output::line(&server.to_string())?,
-        false => output::sheet(&output::flatten(&server))?,
+        false => {
+            output::sheet(&output::flatten(&server))?;
+            super::trouble::tell([&server]);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,36 @@
+//! A tool that nobody has seen yet, supposed to be there, so that its policies can be explained before its server was ever
+//! discovered. It is in no inventory, and nothing can be called by it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use policy::{Discovery, Inventory, PolicySnapshot, Rules, approve, merge};
+use serde_json::json;
+use vocabulary::{Clock, ServerId, ToolName};
+
+use super::plan;
+use crate::config::Config;
+
+/// Inventory and policies as if this server offered this tool, approved and without hints: the risk is the operator's word, or
+/// `high`. `None` if there is no such server, or the name can be no tool's.
+pub(crate) fn supposing(
+    config: &Config,
+    rules: &Arc<Rules>,
+    server: &ServerId,
+    tool: &ToolName,
+) -> Option<PolicySnapshot> {
+    let facts = plan::facts(config, None)
+        .into_iter()
+        .find(|facts| facts.id == *server)?;
+    let definition = json!({"name": tool.as_str(), "inputSchema": {"type": "object"}}).to_string();
+    let seen = Discovery {
+        server: server.clone(),
+        definitions: vec![Arc::from(definition.into_bytes())],
+        instructions: None,
+        doubtful: BTreeSet::new(),
+    };
+    let mut stored = merge(None, seen, &facts, Clock::system().now()).stored;
+    approve(&mut stored, tool.as_str()).ok()?;
+    let inventory = Inventory::assemble(&[facts], &[stored]);
+    Some(PolicySnapshot::build(inventory, rules.clone(), 0))
+}
