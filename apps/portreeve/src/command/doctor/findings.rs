@@ -32,16 +32,26 @@ pub(super) fn finding(check: &'static str, ok: Option<bool>, detail: impl Into<S
     }
 }
 
+/// The others are told by `check`.
+const MOST_FAULTS: usize = 3;
+
 /// Looks at everything, with or without a configuration.
 pub(super) async fn all(given: Option<&Path>) -> Vec<Finding> {
     let loaded = find_file(given).map(|file| Config::load(&file));
     let mut found = match loaded {
         Ok(Ok(config)) => of_config(&config),
         Ok(Err(faults)) => {
+            let told: Vec<String> = faults
+                .as_slice()
+                .iter()
+                .take(MOST_FAULTS)
+                .map(ToString::to_string)
+                .collect();
             let count = faults.as_slice().len();
+            let detail = format!("{count} fault(s): {}", told.join("; ").replace('\n', " "));
             vec![Finding {
                 remedy: Some("see `portreeve check`"),
-                ..finding("configuration", Some(false), format!("{count} fault(s)"))
+                ..finding("configuration", Some(false), detail)
             }]
         }
         Err(_) => vec![finding(
