@@ -115,7 +115,7 @@ impl Running {
                     if let Some(why) = &cut {
                         tracing::warn!(server = %id, why, "a server's list could not be read to its end");
                     }
-                    *lock(&line.last_failure) = cut;
+                    *lock(&line.last_failure) = cut.map(Trouble::of);
                     line.state.send_replace(ServerState::Up);
                     true
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use policy::{Discovery, Inventory, PolicySnapshot, Rules, approve, merge};
+use policy::{Discovery, Inventory, PolicySnapshot, Rules, Shown, approve, merge};
 use serde_json::json;
 use vocabulary::{Clock, ServerId, ToolName};
 
@@ -25,12 +25,14 @@ pub(crate) fn supposing(
     let definition = json!({"name": tool.as_str(), "inputSchema": {"type": "object"}}).to_string();
     let seen = Discovery {
         server: server.clone(),
-        definitions: vec![Arc::from(definition.into_bytes())],
+        shown: vec![Shown::to_all(vec![Arc::from(definition.into_bytes())])],
+        cut: None,
         instructions: None,
         doubtful: BTreeSet::new(),
     };
     let mut stored = merge(None, seen, &facts, Clock::system().now()).stored;
-    approve(&mut stored, tool.as_str()).ok()?;
+    let seen = stored.tools.first()?.seen;
+    approve(&mut stored, tool.as_str(), seen).ok()?;
     let inventory = Inventory::assemble(&[facts], &[stored]);
     Some(PolicySnapshot::build(inventory, rules.clone(), 0))
 }

@@ -92,7 +92,7 @@ pub(super) async fn explain(call: Call) -> Result<Answer, Refusal> {
 /// `high`.
 fn standing(snapshot: &policy::PolicySnapshot, server: &ServerId, tool: &str) -> &'static str {
     let inventory = snapshot.inventory();
-    match (inventory.tool(server, tool), inventory.server(server)) {
+    match (inventory.tool(server, tool).last(), inventory.server(server)) {
         (Some(known), _) => match known.standing {
             Standing::Approved => "approved",
             Standing::Quarantined(_) => "quarantined",

@@ -202,7 +202,9 @@ impl Add {
         }
         command.extend(self.words.iter().cloned());
         let shown = interpreter.into_iter().flat_map(|interpreter| &interpreter.read);
-        let read = std::iter::once(&dir).chain(shown).map(|path| path.display().to_string());
+        let read = std::iter::once(&dir)
+            .chain(shown)
+            .map(|path| path.display().to_string());
         Ok(NewReach::Command {
             command,
             read: read.chain(self.read.iter().cloned()).collect(),
