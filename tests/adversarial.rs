@@ -3,5 +3,6 @@
 mod credentials;
 mod messages;
 mod passthrough;
+mod revocation;
 mod sandbox;
 mod servers;

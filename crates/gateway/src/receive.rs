@@ -198,6 +198,8 @@ where
     }
     let read = read(&mut incoming, body).await;
     *arrival = incoming.arrival;
+    // A body may take its time, and the rules may have changed meanwhile.
+    incoming.snapshot = gateway.in_force();
     match read {
         Ok(body) => take_body(gateway, incoming, &body).await,
         Err(ended) => Received::Ended(ended),
@@ -269,8 +271,9 @@ async fn take_batch(gateway: &Gateway, incoming: IncomingRequest, members: Vec<B
         };
         let incoming = IncomingRequest {
             arrival,
-            // A stream is of one request.
+            // A stream is of one request, and those before it may have taken their time.
             stream: ResponseStream::new(Streams::Refused),
+            snapshot: gateway.in_force(),
             ..incoming.clone()
         };
         let received = match envelope::parse(&member, depth) {

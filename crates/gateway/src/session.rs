@@ -344,7 +344,7 @@ impl Drop for Posed {
     }
 }
 
-/// A call in prepared; forgotten when dropped.
+/// A call in flight; forgotten when dropped.
 pub(crate) struct CancellableCall {
     session: Arc<Session>,
     cancelled: Arc<Notify>,

@@ -16,7 +16,8 @@ use crate::reply::stream::ResponseStream;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// See the module. The snapshot is the one in force when it arrived.
+/// See the module. The snapshot is the one in force when it arrived and, once its message is whole, the one in force then:
+/// each message is judged by one, from its beginning to its end.
 #[derive(Clone)]
 pub(crate) struct IncomingRequest {
     pub(crate) head: Arc<AuthenticatedHead>,

@@ -1,5 +1,5 @@
 //! Accepts connections: TLS handshakes with a deadline, HTTP/1.1 and HTTP/2 with bounds on slow
-//! clients, and an end that lets calls in prepared finish.
+//! clients, and an end that lets calls in flight finish.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,7 +26,7 @@ use super::connections::{Activity, Busy, ConnectionLimit};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// How long calls in prepared may take to finish when the gateway stops.
+/// How long calls in flight may take to finish when the gateway stops.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 /// How often a connection is looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ impl Door {
         self.tcp.local_addr()
     }
 
-    /// Serves connections until `stop` completes, then waits for the calls in prepared.
+    /// Serves connections until `stop` completes, then waits for the calls in flight.
     pub async fn serve<H, F, B>(self, handle: H, stop: impl Future<Output = ()>)
     where
         H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,

@@ -13,7 +13,7 @@ use mcp::headers::{Marks, Named};
 use mcp::server::ServerMessage;
 use mcp::splice::Splice;
 use mcp::task::{wants_extension, with_extension};
-use mcp::{Era, Version};
+use mcp::{Era, Method, Version};
 use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
 use vocabulary::{TraceId, lock};
@@ -204,7 +204,7 @@ fn as_its_server_knows_it<'a>(
 ) -> Cow<'a, [u8]> {
     match (name, spent.target(), &outgoing.task_id) {
         ("taskId", _, Some(theirs)) => Cow::Borrowed(theirs),
-        ("ref", Target::Prompt { name, .. }, _) => {
+        ("ref", Target::Prompt { name, .. }, _) if spent.action() == Method::Complete.as_str() => {
             let reference = Bytes::copy_from_slice(raw);
             let Ok(mut splice) = Splice::new(&reference) else {
                 return Cow::Borrowed(raw);
