@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with a Rust toolchain: `make run` and `make test`.
 
-.PHONY: run test bench pages fmt lint docs doctests licences peers binary suite tools
+.PHONY: run test bench servers pages fmt lint docs doctests licences peers binary suite tools
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 TOOLS := $(TARGET)/tools
@@ -50,6 +50,11 @@ suite: tools binary
 # The pages that are made from the tree: docs/requirements.md, docs/attacks.md and the module lists of ARCHITECTURE.md.
 pages:
 	PORTREEVE_WRITE_PAGES=1 cargo test --locked --quiet --package portreeve-tests --test suite architecture::
+
+# Published servers of npm and PyPI, bare and behind the gateway that was built last (or the one PORTREEVE names); writes
+# docs/servers.md. Not a part of `make test`: it starts other people's programs without a sandbox, and takes half an hour.
+servers:
+	tests/servers/check --page docs/servers.md
 
 # Ratios to three floors on the same HTTP stack, then single stages; raw numbers included.
 bench:
