@@ -158,9 +158,16 @@ class Gateway:
         self.portreeve("server", "add", self.id, server["package"], *options, *arguments)
         self.widen(server.get("sandbox", {}))
         if "prepare" in server:
-            # The gateway runs servers under the owner of their workspace.
             self.workspace.mkdir(parents=True)
             prepare(server, self.workspace)
+            self.hand_over_workspace()
+
+    def hand_over_workspace(self):
+        """As root the gateway runs servers under a uid of their own, which must be able to use the workspace."""
+        if os.geteuid() == 0:
+            uid = json.loads(self.portreeve("doctor", "--json"))["sandbox"]["uid"]
+            for path in [self.workspace, *self.workspace.rglob("*")]:
+                os.chown(path, uid, -1, follow_symlinks=False)
 
     def widen(self, sandbox):
         """Writes what the server needs of its sandbox beside what `server add` wrote."""
@@ -185,7 +192,8 @@ class Gateway:
         until = time.monotonic() + PATIENCE
         while not is_so():
             if self.process.poll() is not None or time.monotonic() > until:
-                raise Failed(f"{otherwise}: {last_line((self.directory / 'serve.log').read_text())}")
+                log = (self.directory / "serve.log").read_text().strip()
+                raise Failed(f"{otherwise}: {log.splitlines()[-1] if log else 'it said nothing'}")
             time.sleep(0.2)
 
     def await_discovery(self):
