@@ -6,6 +6,7 @@ import textwrap
 from runs import parts
 
 WIDTH = 132
+GIVEN = {"args": "arguments", "env": "env", "prepare": "workspace"}
 
 
 def page(results, machine):
@@ -18,7 +19,7 @@ def page(results, machine):
         "",
         *wrapped(
             "Servers of npm and PyPI, each started twice: bare, as anybody would start it, and behind a gateway, installed by "
-            "`portreeve server add` into a fresh configuration, in the sandbox that gives by default, its tools approved. The "
+            "`portreeve server add` into a fresh configuration, in the sandbox that it gets by default, its tools approved. The "
             "same client, which says that it can do everything, then listed tools, prompts, resources and templates, and "
             "compared names and whole definitions."
         ),
@@ -44,14 +45,17 @@ def wrapped(text, indent=""):
 
 def table(results):
     """Prompts and resources are one number where both runs agree."""
-    yield "| from | package | version | tools bare | behind | prompts | resources | |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| from | package | version | tools bare | behind | prompts | resources | sandbox | given | |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for result in results:
         source, name, version = parts(result["server"]["package"])
         bare, behind = (counts(result.get(run)) for run in ("bare", "behind"))
         others = (one if one == other else f"{one} / {other}" for one, other in zip(bare[1:], behind[1:]))
         verdict = "" if result["verdict"] == "same" else result["verdict"].split(":")[0]
-        yield f"| {source} | {name} | {version} | {bare[0]} | {behind[0]} | {' | '.join(map(str, others))} | {verdict} |"
+        sandbox = ", ".join(result["server"].get("sandbox", {})) or "default"
+        given = ", ".join(words for key, words in GIVEN.items() if key in result["server"])
+        cells = [source, name, version, bare[0], behind[0], *others, sandbox, given, verdict]
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
 def counts(listed):
