@@ -209,5 +209,5 @@ class HttpClient(Client):
 def last_line(text):
     """The line of a program's complaints that says most: the last with anything on it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line and not line.startswith("at ")]
+    telling = [line for line in lines if "error" in line.lower() and not line.startswith("at ")]
     return (telling or lines or ["it said nothing"])[-1][:300]
