@@ -115,7 +115,10 @@ def npm_program(server, package):
 
 
 def pypi_program(server, venv, name):
-    query = f"import importlib.metadata as m; [print(e.name) for e in m.distribution({name!r}).entry_points if e.group == 'console_scripts']"
+    query = (
+        "from importlib.metadata import distribution as d\n"
+        f"print(*(e.name for e in d({name!r}).entry_points if e.group == 'console_scripts'))"
+    )
     programs = run([venv / "bin/python", "-c", query]).split()
     return server.get("bin") or (name if name in programs else programs[0])
 
