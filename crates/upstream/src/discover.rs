@@ -11,7 +11,8 @@ use vocabulary::{CapabilitySet, Face};
 use crate::failure::Failure;
 use crate::list::{Cut, ListKind, list};
 use crate::server::Server;
-use crate::session::era::{self, Eras};
+use crate::session::era;
+use crate::session::eras::Eras;
 use crate::session::guest::Guest;
 use crate::session::open;
 

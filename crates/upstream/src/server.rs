@@ -14,7 +14,7 @@ use crate::failure::TlsFault;
 use crate::http::Link;
 use crate::process::ProcessSlot;
 use crate::process::trace::ProcessTrace;
-use crate::session::era::Eras;
+use crate::session::eras::Eras;
 use crate::session::guest::{Guest, Relayed, SessionKey};
 use crate::session::slots::Sessions;
 

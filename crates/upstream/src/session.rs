@@ -2,6 +2,7 @@
 //! which they build on each other.
 //! ADR 0003 and ADR 0016: whose upstream session it is.
 
+pub(crate) mod eras;
 pub(crate) mod guest;
 // One stream that several requests share, and what is open over it.
 pub(crate) mod multiplex;

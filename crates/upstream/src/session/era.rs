@@ -15,6 +15,7 @@ use crate::call::observer::NoObserver;
 use crate::failure::Failure;
 use crate::http::{Post, plain_headers};
 use crate::server::Server;
+use crate::session::eras::Eras;
 use crate::session::guest::{Guest, SessionKey};
 use crate::session::open;
 
@@ -27,33 +28,6 @@ enum Said {
     /// It is modern, but asks for another try with a version that we have.
     TryAgain,
     Legacy,
-}
-
-/// The eras that a server speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Eras {
-    Legacy,
-    Modern,
-    Both,
-}
-
-impl Eras {
-    /// The era to speak for a client of this one: the client's, where the server has it.
-    pub(crate) fn toward(self, client: Era) -> Era {
-        match self {
-            Self::Legacy => Era::Legacy,
-            Self::Modern => Era::Modern,
-            Self::Both => client,
-        }
-    }
-
-    pub(crate) fn each(self) -> &'static [Era] {
-        match self {
-            Self::Legacy => &[Era::Legacy],
-            Self::Modern => &[Era::Modern],
-            Self::Both => &[Era::Modern, Era::Legacy],
-        }
-    }
 }
 
 impl Server {
