@@ -4,6 +4,7 @@
 
 mod capabilities;
 mod browser;
+mod compared;
 mod conformance;
 mod databases;
 mod defaults;
@@ -12,6 +13,7 @@ mod fixture;
 mod hosts;
 mod shim;
 mod stdio;
+mod suite;
 mod tasks;
 mod tour;
 

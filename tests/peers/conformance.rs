@@ -1,20 +1,15 @@
 //! The official conformance suite through the gateway: its clients in front of the fixture, and its servers behind a driver.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::fixture::Fixture;
-use super::{are_installed, modules, node, script, shim};
+use super::suite::{CURRENT, LEGACY, MODERN, Verdict, run_server, suite_command};
+use super::{modules, node, script, shim};
 use crate::support::Gateway;
-use crate::support::environment::{Finished, command, portreeve};
+use crate::support::environment::{Finished, portreeve};
 
-const LEGACY: &str = "2025-11-25";
-const MODERN: &str = "2026-07-28";
-const CURRENT: &str = "conformance";
 const OLD: &str = "conformance-0.1";
 
 /// Known not to work in front of a legacy server, each with its reason.
@@ -108,15 +103,10 @@ async fn serve(era: &str, suite: &str, arguments: &[&str]) -> Verdict {
 }
 
 async fn serve_behind((gateway, token): (Gateway, String), suite: &str, arguments: &[&str]) -> Verdict {
-    let Some(mut run) = suite_command(suite) else {
-        return Verdict::none();
-    };
     let url = shim::open(gateway.mcp.address, "/mcp/fixture", &token).await;
-    let out = TempDir::new().unwrap();
-    run.args(["server", "--url", &url, "--output-dir", "out"]);
-    run.args(arguments).current_dir(out.path());
-    let finished = Finished::of(&mut run);
-    Verdict::read(finished, &out.path().join("out"), &gateway.logs())
+    let mut verdict = run_server(suite, &url, arguments);
+    verdict.story += &gateway.logs();
+    verdict
 }
 
 /// The suite's servers behind a gateway, which the driver starts for each of them; all scenarios but those that want an
@@ -144,7 +134,7 @@ fn connect(version: &str, era: &str) {
         .env("PORTREEVE", portreeve())
         .env("ERA", era)
         .current_dir(out.path());
-        let verdict = Verdict::read(Finished::of(&mut run), &out.path().join("out"), "");
+        let verdict = Verdict::read(Finished::of(&mut run), &out.path().join("out"));
         println!("{scenario}: {} checks", verdict.passed);
         verdict.is_clean(1);
     };
@@ -170,86 +160,9 @@ fn client_scenarios(listed: &str) -> Vec<String> {
         .collect()
 }
 
-/// The suite, if it is there.
-fn suite_command(package: &str) -> Option<Command> {
-    let main = modules().join(package).join("dist/index.js");
-    if !are_installed(&[&main]) {
-        return None;
-    }
-    let mut suite = command(node());
-    suite.arg(main);
-    Some(suite)
-}
-
 /// The entries of a list of known failures.
 fn entries(path: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let entries = text.lines().filter_map(|line| line.trim().strip_prefix("- "));
     entries.map(str::to_owned).collect()
-}
-
-/// What a run of the suite found.
-struct Verdict {
-    was_run: bool,
-    code: Option<i32>,
-    passed: usize,
-    faults: BTreeSet<String>,
-    story: String,
-}
-
-impl Verdict {
-    fn none() -> Self {
-        Self {
-            was_run: false,
-            code: None,
-            passed: 0,
-            faults: BTreeSet::new(),
-            story: String::new(),
-        }
-    }
-
-    /// Reads the checks of every scenario, each in a directory `[server-]SCENARIO-TIME`. A warning is a fault too.
-    fn read(finished: Finished, results: &Path, logs: &str) -> Self {
-        let (mut passed, mut faults, mut details) = (0, BTreeSet::new(), String::new());
-        for entry in std::fs::read_dir(results).into_iter().flatten() {
-            let directory = entry.unwrap().path();
-            let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
-            let scenario = name.strip_prefix("server-").unwrap_or(&name);
-            // The time has six parts of its own: 2026-11-16T00-50-10-917Z.
-            let scenario = scenario.rsplitn(7, '-').last().unwrap();
-            let checks = std::fs::read(directory.join("checks.json")).unwrap_or_default();
-            let checks: Vec<Value> = serde_json::from_slice(&checks).unwrap_or_default();
-            for check in checks {
-                match check["status"].as_str() {
-                    Some("SUCCESS") => passed += 1,
-                    Some("FAILURE" | "WARNING") => {
-                        faults.insert(format!("{scenario}:{}", check["id"].as_str().unwrap()));
-                        details += &format!("{check:#}\n");
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let said = format!("{}\n{}", finished.stdout, finished.stderr);
-        Self {
-            was_run: true,
-            code: finished.code,
-            passed,
-            faults,
-            story: format!("{said}\n{details}\n{logs}"),
-        }
-    }
-
-    /// Nothing is wrong with at least so many checks.
-    fn is_clean(&self, at_least: usize) {
-        self.has_faults(at_least, &BTreeSet::new());
-    }
-
-    fn has_faults(&self, at_least: usize, expected: &BTreeSet<String>) {
-        if self.was_run {
-            assert_eq!((self.code, &self.faults), (Some(0), expected), "{}", self.story);
-            assert!(self.passed >= at_least, "{} passed:\n{}", self.passed, self.story);
-            println!("{} checks passed", self.passed);
-        }
-    }
 }
