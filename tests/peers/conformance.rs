@@ -136,13 +136,27 @@ fn connect(version: &str, era: &str) {
         .current_dir(out.path());
         let verdict = Verdict::read(Finished::of(&mut run), &out.path().join("out"));
         println!("{scenario}: {} checks", verdict.passed);
-        verdict.is_clean(1);
+        match scenario.as_str() {
+            "request-metadata" if version == MODERN => verdict.has_only_faults(&asks_for_sessions()),
+            _ => verdict.is_clean(1),
+        }
     };
     let (some, others) = scenarios.split_at(scenarios.len() / 2);
     std::thread::scope(|scope| {
         scope.spawn(|| some.iter().for_each(run));
         others.iter().for_each(run);
     });
+}
+
+/// What asks a modern server whether it has sessions too (ADR 0055) is an `initialize`, which is no modern request: it says
+/// nothing in `_meta` or in the header. Everything else is as the suite wants it.
+fn asks_for_sessions() -> BTreeSet<String> {
+    let ids = [
+        "http-client-sends-version-header",
+        "client-populates-meta",
+        "client-sends-client-info",
+    ];
+    ids.map(|id| format!("request-metadata:sep-2575-{id}")).into()
 }
 
 /// The names in what `list --requirements` prints, scored or not.

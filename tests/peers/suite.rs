@@ -113,6 +113,14 @@ impl Verdict {
         }
     }
 
+    /// What the suite blames, and nothing else.
+    pub(super) fn has_only_faults(&self, expected: &BTreeSet<String>) {
+        if self.was_run {
+            assert_eq!(&self.checks_that(false), expected, "{}", self.story);
+            assert!(self.passed >= expected.len(), "{} passed:\n{}", self.passed, self.story);
+        }
+    }
+
     /// What passed in another run and does not in this one: `SCENARIO:ID`, and whether it failed or was not made.
     pub(super) fn loses_only(&self, direct: &Self, at_least: usize, expected: &[(&str, &str)]) {
         if self.was_run {

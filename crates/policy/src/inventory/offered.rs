@@ -115,7 +115,7 @@ fn in_both_eras(found: Vec<Offered>) -> Vec<Offered> {
 /// Reads a list. A definition that was read before is not read again.
 fn sort_out(
     definitions: Vec<Arc<[u8]>>,
-    known: &mut HashMap<Arc<[u8]>, Result<(ToolName, Digest, Option<DefinitionFault>), DefinitionFault>>,
+    known: &mut HashMap<Arc<[u8]>, Result<Facts, DefinitionFault>>,
     rejected: &mut Vec<Change>,
 ) -> BTreeMap<ToolName, (Arc<[u8]>, Digest)> {
     let mut readable = BTreeMap::new();
@@ -132,12 +132,14 @@ fn sort_out(
             .or_insert_with(|| read(&definition).map(facts_of));
         match facts.clone() {
             Err(fault) => reject(position, None, fault),
-            Ok((name, ..)) if readable.contains_key(&name) => {
+            Ok(Facts { name, .. }) if readable.contains_key(&name) => {
                 reject(position, Some(name.clone()), DefinitionFault::DuplicateName);
                 doubled.insert(name);
             }
-            Ok((name, ..)) if readable.len() >= MAX_TOOLS => reject(position, Some(name), DefinitionFault::TooMany),
-            Ok((name, hash, fault)) => {
+            Ok(Facts { name, .. }) if readable.len() >= MAX_TOOLS => {
+                reject(position, Some(name), DefinitionFault::TooMany);
+            }
+            Ok(Facts { name, hash, fault }) => {
                 if let Some(fault) = fault {
                     reject(position, Some(name.clone()), fault);
                 }
@@ -150,8 +152,20 @@ fn sort_out(
     readable
 }
 
-fn facts_of(read: ReadDefinition) -> (ToolName, Digest, Option<DefinitionFault>) {
-    (read.name, read.hash, read.schemas.err())
+/// What a list needs to know of a definition.
+#[derive(Clone)]
+struct Facts {
+    name: ToolName,
+    hash: Digest,
+    fault: Option<DefinitionFault>,
+}
+
+fn facts_of(read: ReadDefinition) -> Facts {
+    Facts {
+        name: read.name,
+        hash: read.hash,
+        fault: read.schemas.err(),
+    }
 }
 
 /// The most tools one server may have in the inventory.

@@ -34,7 +34,7 @@ pub(super) fn merge_tools(
             changes: &mut *changes,
         };
         tools.extend(merging.take(&name, now));
-        vanished.extend(merging.leave(&name, !tools.last().is_some_and(|tool| tool.name == name)));
+        vanished.extend(merging.leave(&name, tools.last().is_none_or(|tool| tool.name != name)));
     }
     vanished.truncate(MAX_VANISHED);
     tools.extend(vanished);
