@@ -186,9 +186,14 @@ impl Inventory {
     /// through [`crate::PolicySnapshot::resolve`].
     #[must_use]
     pub fn tool(&self, server: &ServerId, name: &str) -> &[Arc<ToolEntry>] {
-        let definitions = self.place(server, name).and_then(|place| self.tools.get(place..));
-        let definitions = definitions.and_then(|rest| rest.chunk_by(|one, other| one.id == other.id).next());
-        definitions.unwrap_or_default()
+        self.place(server, name).map_or(&[], |place| self.definitions_at(place))
+    }
+
+    /// The definitions of the tool that begins at a place.
+    fn definitions_at(&self, place: usize) -> &[Arc<ToolEntry>] {
+        let rest = self.tools.get(place..).unwrap_or_default();
+        let mut tools = rest.chunk_by(|one, other| one.id == other.id);
+        tools.next().unwrap_or_default()
     }
 
     /// Where the definitions of a tool begin.
@@ -199,7 +204,7 @@ impl Inventory {
     /// Where the definition is that a client gets.
     pub(crate) fn place_for(&self, server: &ServerId, name: &str, client: Face) -> Option<usize> {
         let first = self.place(server, name)?;
-        let mut definitions = self.tool(server, name).iter();
+        let mut definitions = self.definitions_at(first).iter();
         Some(first + definitions.position(|entry| entry.audience.includes(client))?)
     }
 }

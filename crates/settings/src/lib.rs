@@ -12,8 +12,7 @@
 //! ```
 //!
 //! ```compile_fail,E0624
-//! use portreeve_settings::Section;
-//! let section = Section::root(Default::default(), todo!());
+//! let forge = portreeve_settings::Section::root;
 //! ```
 //! ADR 0052: one reader of configuration files.
 

@@ -254,9 +254,11 @@ impl Server {
                 key: SessionKey::Client(owner.process),
                 ..guest.clone()
             },
-            (_, SessionKey::Discovery(client), _) => Guest {
+            // A server without the modern era is heard in the session that it was discovered with. One that is asked for
+            // sessions is asked in a session or process of its own.
+            (_, SessionKey::Discovery(client), _) if self.known_eras() == Some(Eras::Legacy) => Guest {
                 key: SessionKey::Discovery(Face {
-                    era: self.spoken(client.era),
+                    era: Era::Legacy,
                     ..client
                 }),
                 ..guest.clone()
