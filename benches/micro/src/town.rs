@@ -53,6 +53,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
         let seen = Discovery {
             server: id,
             instructions: None,
+            asked: Default::default(),
             shown: vec![Shown::to_all(definitions)],
             cut: None,
             doubtful: Default::default(),

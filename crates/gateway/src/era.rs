@@ -3,6 +3,7 @@
 pub(crate) mod version;
 pub(crate) mod initialize;
 pub(crate) mod begin;
+pub(crate) mod sessions;
 pub(crate) mod legacy;
 pub(crate) mod modern;
 

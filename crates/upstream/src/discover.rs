@@ -12,7 +12,6 @@ use crate::failure::Failure;
 use crate::list::{Cut, ListKind, list};
 use crate::server::Server;
 use crate::session::era;
-use crate::session::eras::Eras;
 use crate::session::guest::Guest;
 use crate::session::open;
 
@@ -36,14 +35,11 @@ pub async fn discover(server: &Arc<Server>) -> Result<Discovery, Failure> {
 }
 
 async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
-    let mut eras = server.eras().await?;
-    if eras == Eras::Modern && server.may_have_sessions() && era::begins_sessions(server).await {
-        eras = Eras::Both;
-        server.remember_eras(eras);
-    }
+    let eras = server.eras().await?;
     let mut discovery = Discovery {
         server: server.id.clone(),
         instructions: None,
+        asked: server.asked_eras(eras),
         shown: Vec::new(),
         cut: None,
         doubtful: Default::default(),

@@ -306,6 +306,7 @@ fn stored() -> StoredServer {
     let seen = Discovery {
         server: files(),
         instructions: None,
+        asked: Default::default(),
         shown: vec![Shown::to_all(
             definitions.map(|text| text.into_bytes().into()).collect(),
         )],

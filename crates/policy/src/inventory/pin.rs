@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, ServerId, Timestamp, ToolName, Trust};
+use vocabulary::{Audience, Digest, Era, ServerId, Timestamp, ToolName, Trust};
 
 use self::merge::merge_tools;
 use super::ServerFacts;
@@ -21,6 +21,8 @@ pub struct StoredServer {
     pub id: ServerId,
     /// When it was discovered first; `None` before that.
     pub discovered: Option<Timestamp>,
+    /// The eras it was asked in.
+    pub asked: BTreeSet<Era>,
     /// Its instructions and their pin.
     pub instructions: StoredInstructions,
     /// Its tools in order of name, vanished ones included.
@@ -94,6 +96,8 @@ pub struct Discovery {
     pub server: ServerId,
     /// Its instructions, if it has some.
     pub instructions: Option<String>,
+    /// The eras it was asked in, whether it has them or not.
+    pub asked: BTreeSet<Era>,
     /// What it showed, by whom it was shown to.
     pub shown: Vec<Shown>,
     /// Why there is more than was read, where there is.
@@ -273,12 +277,15 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     let before = stored.unwrap_or(StoredServer {
         id: server.clone(),
         discovered: None,
+        asked: BTreeSet::new(),
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
     });
+    let new_eras = seen.asked.difference(&before.asked).copied().collect();
     let arrival = Arrival {
         trust: facts.trust,
         first,
+        new_eras: &new_eras,
         doubtful: &seen.doubtful,
     };
     let (offered, mut changes) = offered(seen.shown);
@@ -292,6 +299,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         stored: StoredServer {
             id: server.clone(),
             discovered,
+            asked: before.asked.union(&seen.asked).copied().collect(),
             instructions,
             tools,
         },
@@ -355,18 +363,26 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
 struct Arrival<'a> {
     trust: Trust,
     first: bool,
+    /// The eras that the server was never asked in before: it is asked in the other one when a client of it comes. An era
+    /// that it said it did not have is not new when it turns up later.
+    new_eras: &'a BTreeSet<Era>,
     doubtful: &'a BTreeSet<Digest>,
 }
 
 impl Arrival<'_> {
     /// Whether something never seen before is approved at sight.
-    fn welcomes(self, raw: &[u8]) -> bool {
+    fn welcomes(self, raw: &[u8], audience: Audience) -> bool {
         let trusted = match self.trust {
             Trust::Internal | Trust::Verified => true,
-            Trust::Community => self.first,
+            Trust::Community => self.is_first_sight(audience),
             Trust::Unknown => false,
         };
         trusted && !self.doubts(raw)
+    }
+
+    /// Whether these clients are shown anything for the first time.
+    fn is_first_sight(self, audience: Audience) -> bool {
+        self.first || audience.era.is_some_and(|era| self.new_eras.contains(&era))
     }
 
     fn doubts(self, raw: &[u8]) -> bool {
@@ -390,7 +406,9 @@ fn merge_instructions(
 ) -> StoredInstructions {
     let seen = seen.filter(|text| text.len() <= MAX_DEFINITION_BYTES);
     let digest = seen.as_ref().map(|text| Digest::of(text.as_bytes()));
-    let welcome = seen.as_ref().is_some_and(|text| arrival.welcomes(text.as_bytes()));
+    let welcome = seen
+        .as_ref()
+        .is_some_and(|text| arrival.welcomes(text.as_bytes(), Audience::EVERYBODY));
     let approved = before.approved.or(digest.filter(|_| welcome));
     let now = StoredInstructions { seen, approved };
     let withheld = now.seen.is_some() && now.released().is_none();

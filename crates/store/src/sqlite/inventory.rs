@@ -19,8 +19,8 @@ impl InventoryStore for Store {
 }
 
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
-    let mut servers =
-        connection.prepare("SELECT id, discovered, instructions, instructions_approved FROM servers ORDER BY id")?;
+    let mut servers = connection
+        .prepare("SELECT id, discovered, instructions, instructions_approved, asked FROM servers ORDER BY id")?;
     let mut tools = connection.prepare(
         "SELECT name, definition, seen, approved, presence, era, needs FROM tools WHERE server = ?1 ORDER BY rowid",
     )?;
@@ -41,12 +41,18 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     let id = server.id.as_str();
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
-        "INSERT INTO servers (id, discovered, instructions, instructions_approved) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved, asked) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
             server.instructions.seen,
             server.instructions.approved.as_ref().map(raw),
+            server
+                .asked
+                .iter()
+                .map(|era| era.as_str())
+                .collect::<Vec<_>>()
+                .join(" "),
         ],
     )?;
     let mut insert = transaction.prepare(
@@ -83,6 +89,12 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
     Some(StoredServer {
         id: ServerId::parse(&row.get::<_, String>(0).ok()?).ok()?,
         discovered: row.get::<_, Option<i64>>(1).ok()?.map(time_of),
+        asked: row
+            .get::<_, String>(4)
+            .ok()?
+            .split_whitespace()
+            .map(Era::parse)
+            .collect::<Option<_>>()?,
         instructions: StoredInstructions {
             seen: row.get(2).ok()?,
             approved: read_digest(row, 3)?,

@@ -325,6 +325,7 @@ fn shown(era: Era, list: impl Fn(CapabilitySet) -> Vec<String>) -> Vec<Shown> {
 
 fn seen_as(shown: Vec<Shown>) -> Discovery {
     Discovery {
+        asked: shown.iter().map(|shown| shown.to.era).collect(),
         shown,
         ..discovery("both", &[])
     }
@@ -398,6 +399,44 @@ fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
         audiences(&stored, "either"),
         [format!("approved: clients of both eras that offer {all}")],
         "what two capabilities bring, each alone, is shown to those who have all"
+    );
+}
+
+// R102
+#[test]
+fn the_first_sight_of_an_era_is_a_first_sight_and_one_that_was_denied_before_is_not() {
+    let ask = definition("ask", "{}");
+    let waits = ask.replace("does ask", "asks and waits");
+    let facts = facts("both", Trust::Community);
+    let modern = seen_as(shown(Era::Modern, |_| vec![waits.clone()]));
+    let both = [
+        shown(Era::Legacy, |_| vec![ask.clone()]),
+        shown(Era::Modern, |_| vec![waits.clone()]),
+    ];
+    let both = seen_as(both.concat());
+
+    let unasked = merge(None, modern.clone(), &facts, now()).stored;
+    let later = merge(Some(unasked), both.clone(), &facts, now()).stored;
+    assert_eq!(
+        audiences(&later, "ask"),
+        [
+            "approved: clients of the legacy era",
+            "approved: clients of the modern era"
+        ]
+    );
+
+    let denied = Discovery {
+        asked: [Era::Legacy, Era::Modern].into(),
+        ..modern
+    };
+    let asked = merge(None, denied, &facts, now()).stored;
+    let later = merge(Some(asked), both, &facts, now()).stored;
+    assert_eq!(
+        audiences(&later, "ask"),
+        [
+            "quarantined (definition_changed): clients of the legacy era",
+            "approved: clients of the modern era"
+        ]
     );
 }
 
