@@ -53,7 +53,6 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
         let seen = Discovery {
             server: id,
             instructions: None,
-            asked: Default::default(),
             shown: vec![Shown::to_all(definitions)],
             cut: None,
             doubtful: Default::default(),

@@ -54,7 +54,6 @@ impl Desk {
         let discovery = Discovery {
             server: id(),
             instructions: None,
-            asked: Default::default(),
             shown: vec![Shown::to_all(vec![DEFINITION.as_bytes().into()])],
             cut: None,
             doubtful: Default::default(),

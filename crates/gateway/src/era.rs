@@ -3,7 +3,6 @@
 pub(crate) mod version;
 pub(crate) mod initialize;
 pub(crate) mod begin;
-pub(crate) mod sessions;
 pub(crate) mod legacy;
 pub(crate) mod modern;
 

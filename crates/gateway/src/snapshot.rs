@@ -13,7 +13,7 @@ use screening::arguments::Fields;
 use screening::detect::Detector;
 use tokio::sync::watch;
 use vocabulary::json;
-use vocabulary::{Principal, ServerId, ToolId};
+use vocabulary::{Era, Principal, ServerId, ToolId};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::host::AllowedHosts;
@@ -223,6 +223,23 @@ impl Snapshot {
 
     pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<upstream::Server>> {
         self.servers.values()
+    }
+
+    /// The era to speak to a server in for a client of this one: of those that its definitions were seen in, and pinned. Of a
+    /// server whose eras nobody kept, what is pinned was seen in the modern era where it has that.
+    pub(crate) fn era_toward(&self, server: &ServerId, client: Era) -> Era {
+        let eras = self.policy.inventory().server(server).map(|server| &server.eras);
+        match eras.filter(|eras| !eras.is_empty()) {
+            Some(eras) if eras.contains(&client) => client,
+            Some(eras) => eras.first().copied().unwrap_or(client),
+            None => Era::Modern,
+        }
+    }
+
+    /// Whether the definitions of a server were seen in this era.
+    pub(crate) fn is_pinned_in(&self, server: &ServerId, era: Era) -> bool {
+        let eras = self.policy.inventory().server(server).map(|server| &server.eras);
+        eras.is_none_or(|eras| eras.is_empty() || eras.contains(&era))
     }
 
     /// Methods beyond MCP that the operator lets through to a server.

@@ -1,10 +1,10 @@
 //! What exists: servers the operator configured and the tools they were seen to offer, each with
 //! risk, trust and standing. What is not in here cannot be seen or called.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, Face, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
+use vocabulary::{Audience, Digest, Era, Face, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
 
 pub(crate) mod entry;
 pub(crate) mod offered;
@@ -52,6 +52,8 @@ pub struct ServerEntry {
     pub tier: SandboxTier,
     /// When it was discovered first; `None` if it never was.
     pub discovered: Option<Timestamp>,
+    /// The eras it was seen in; empty where that is not known.
+    pub eras: BTreeSet<Era>,
     /// Its approved instructions; changed ones are withheld.
     pub instructions: Option<Arc<str>>,
 }
@@ -240,6 +242,7 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
         trust: facts.trust,
         tier: facts.tier,
         discovered: stored.and_then(|stored| stored.discovered),
+        eras: stored.map(|stored| stored.eras.clone()).unwrap_or_default(),
         instructions: stored.and_then(|stored| stored.instructions.released()).map(Arc::from),
     }
 }

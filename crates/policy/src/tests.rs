@@ -45,7 +45,6 @@ pub(crate) fn discovery(id: &str, definitions: &[&str]) -> Discovery {
     Discovery {
         server: server(id),
         instructions: None,
-        asked: Default::default(),
         shown: vec![Shown::to_all(definitions)],
         cut: None,
         doubtful: Default::default(),

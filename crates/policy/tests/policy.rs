@@ -49,7 +49,6 @@ fn discovery() -> Discovery {
     Discovery {
         server: facts().id,
         instructions: None,
-        asked: Default::default(),
         shown: vec![Shown::to_all(vec![definition.as_slice().into()])],
         cut: None,
         doubtful: Default::default(),

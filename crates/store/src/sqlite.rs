@@ -159,9 +159,7 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX tools_of_server ON tools (server, name);
     INSERT INTO tools SELECT server, name, definition, seen, approved, presence, NULL, 0 FROM tools_before;
     DROP TABLE tools_before;",
-    // Servers discovered before count as asked in both eras: what they show in another one is a change.
-    "ALTER TABLE servers ADD COLUMN asked TEXT NOT NULL DEFAULT '';
-    UPDATE servers SET asked = 'legacy modern' WHERE discovered IS NOT NULL;",
+    "ALTER TABLE servers ADD COLUMN eras TEXT NOT NULL DEFAULT '';",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

@@ -120,7 +120,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),
         discovered: Some(Timestamp::from_micros(5)),
-        asked: BTreeSet::from([Era::Legacy, Era::Modern]),
+        eras: BTreeSet::from([Era::Legacy, Era::Modern]),
         instructions: StoredInstructions {
             seen: Some("be kind".to_owned()),
             approved: None,
@@ -143,7 +143,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
     let other = StoredServer {
         id: ServerId::parse("web").unwrap(),
         discovered: None,
-        asked: BTreeSet::new(),
+        eras: BTreeSet::new(),
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
     };

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::list::{Cut, ListKind, list};
 use crate::server::Server;
 use crate::session::era;
+use crate::session::eras::Eras;
 use crate::session::guest::Guest;
 use crate::session::open;
 
@@ -35,22 +36,43 @@ pub async fn discover(server: &Arc<Server>) -> Result<Discovery, Failure> {
 }
 
 async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
-    let eras = server.eras().await?;
+    let mut eras = server.eras().await?;
+    if eras == Eras::Modern && server.may_have_sessions() && era::begins_sessions(server).await {
+        eras = Eras::Both;
+    }
     let mut discovery = Discovery {
         server: server.id.clone(),
         instructions: None,
-        asked: server.asked_eras(eras),
         shown: Vec::new(),
         cut: None,
         doubtful: Default::default(),
     };
     for era in eras.each() {
-        introduce(server, *era).await?;
-        let instructions = &server.introduction(*era).instructions;
-        discovery.instructions = discovery.instructions.or_else(|| instructions.clone());
-        Box::pin(show_all(server, *era, &mut discovery)).await?;
+        match Box::pin(look_at(server, *era, &mut discovery)).await {
+            Ok(()) => {}
+            // A modern server that begins sessions and shows nothing in them has none to speak of.
+            Err(failure) if eras == Eras::Both && *era == Era::Legacy => {
+                tracing::warn!(server = %server.id, error = &failure as &dyn std::error::Error,
+                    "a server begins sessions and cannot be discovered in them");
+                discovery.shown.retain(|shown| shown.to.era == Era::Modern);
+                eras = Eras::Modern;
+                break;
+            }
+            Err(failure) => return Err(failure),
+        }
     }
+    server.remember_eras(eras);
     Ok(discovery)
+}
+
+async fn look_at(server: &Arc<Server>, era: Era, discovery: &mut Discovery) -> Result<(), Failure> {
+    introduce(server, era).await?;
+    show_all(server, era, discovery).await?;
+    let instructions = &server.introduction_in(era).instructions;
+    if discovery.instructions.is_none() {
+        discovery.instructions.clone_from(instructions);
+    }
+    Ok(())
 }
 
 async fn introduce(server: &Arc<Server>, era: Era) -> Result<(), Failure> {
@@ -77,22 +99,38 @@ async fn show_all(server: &Arc<Server>, era: Era, discovery: &mut Discovery) -> 
         let Some(most) = most.filter(|most| most.definitions != least.definitions) else {
             break;
         };
-        // A list that changes meanwhile does not differ by whom it is shown to.
+        // A list that changes meanwhile, or with every process, does not differ by whom it is shown to.
+        server.end(&Guest::in_place_of(face(CapabilitySet::NONE)).key);
         let again = show(server, face(CapabilitySet::NONE), discovery).await?;
         if again.definitions != least.definitions {
             least = again;
             continue;
         }
-        discovery.shown.push(most);
-        for capability in all.iter() {
-            if let Ok(fewer) = show(server, face(all.without(capability)), discovery).await {
-                discovery.shown.push(fewer);
-            }
-        }
+        show_fewer(server, &least, most, discovery).await;
         break;
     }
     discovery.shown.push(least);
     Ok(())
+}
+
+/// What is shown without one capability and, where something needs none of them by itself, with one alone.
+async fn show_fewer(server: &Arc<Server>, least: &Shown, most: Shown, discovery: &mut Discovery) {
+    let Face { era, can: all } = most.to;
+    let mut fewer = Vec::new();
+    for capability in all.iter() {
+        let can = all.without(capability);
+        fewer.extend(show(server, Face { era, can }, discovery).await);
+    }
+    let is_everywhere = |definition: &Arc<[u8]>| fewer.iter().all(|shown| shown.definitions.contains(definition));
+    let mut brought = most.definitions.iter().filter(|one| !least.definitions.contains(*one));
+    if brought.any(is_everywhere) {
+        for capability in all.iter() {
+            let can = CapabilitySet::only(capability);
+            fewer.extend(show(server, Face { era, can }, discovery).await);
+        }
+    }
+    discovery.shown.push(most);
+    discovery.shown.extend(fewer);
 }
 
 async fn show(server: &Arc<Server>, to: Face, discovery: &mut Discovery) -> Result<Shown, Failure> {

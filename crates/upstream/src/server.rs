@@ -1,14 +1,11 @@
 //! One upstream server: where it is, its era, its credential, its limits and its open sessions.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http::Uri;
 use mcp::Era;
 use mcp::server::Introduction;
 use rustls_pki_types::CertificateDer;
-use tokio::sync::Notify;
 use vocabulary::{Face, ServerId, lock};
 
 use crate::caps::Caps;
@@ -95,10 +92,6 @@ pub struct Server {
     pub(crate) sessions: Sessions,
     setting: EraSetting,
     found: Mutex<Option<Eras>>,
-    /// Whether it was asked for sessions, though it is modern: when the first client came that has one.
-    asked_for_sessions: AtomicBool,
-    /// Told when it has answered that.
-    more_to_see: Notify,
     /// Held by whoever finds the era out.
     pub(crate) finding_era: tokio::sync::Mutex<()>,
     introductions: Mutex<Introductions>,
@@ -145,8 +138,6 @@ impl Server {
             },
             transport,
             found: Mutex::new(None),
-            asked_for_sessions: AtomicBool::new(false),
-            more_to_see: Notify::new(),
             finding_era: tokio::sync::Mutex::new(()),
             introductions: Mutex::default(),
         })
@@ -169,6 +160,11 @@ impl Server {
     pub fn introduction(&self, client: Era) -> Arc<Introduction> {
         let spoken = self.spoken(client);
         lock(&self.introductions).of(spoken).clone()
+    }
+
+    /// What it said of itself last in this era.
+    pub(crate) fn introduction_in(&self, era: Era) -> Arc<Introduction> {
+        lock(&self.introductions).of(era).clone()
     }
 
     /// The era it is spoken to in for a client of this one, as far as that is known.
@@ -225,40 +221,9 @@ impl Server {
         matches!(self.transport, Transport::Process(_))
     }
 
-    /// Whether a server that was found modern may have sessions too, and nobody has asked it yet: that is asked in a way
-    /// that no modern client would ask, so it waits for a client that has a session.
-    #[must_use]
-    pub fn may_have_sessions(&self) -> bool {
-        self.setting == EraSetting::Auto && self.known_eras() == Some(Eras::Modern) && !self.was_asked_for_sessions()
-    }
-
-    pub(crate) fn was_asked_for_sessions(&self) -> bool {
-        self.asked_for_sessions.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn found_sessions(&self, found: bool) {
-        self.asked_for_sessions.store(true, Ordering::SeqCst);
-        if found {
-            self.remember_eras(Eras::Both);
-        }
-        self.more_to_see.notify_one();
-    }
-
-    /// The eras it was asked in by now, having these. One that knows sessions only was asked for the other era first.
-    pub(crate) fn asked_eras(&self, has: Eras) -> BTreeSet<Era> {
-        let only_modern = has == Eras::Modern && !self.was_asked_for_sessions();
-        match self.setting {
-            EraSetting::Auto if !only_modern => Eras::Both.each(),
-            EraSetting::Auto | EraSetting::Legacy | EraSetting::Modern => has.each(),
-        }
-        .iter()
-        .copied()
-        .collect()
-    }
-
-    /// Completes when there is more to keep than was discovered: a modern server has said whether it has sessions too.
-    pub async fn more_to_see(&self) {
-        self.more_to_see.notified().await;
+    /// Whether a server that was found modern could have sessions too: nobody has said that it has none.
+    pub(crate) fn may_have_sessions(&self) -> bool {
+        self.setting == EraSetting::Auto
     }
 
     /// What is left of the process that was started to discover it, where it is one and one was started.

@@ -19,9 +19,9 @@ crate::words! {
     /// Something that a server may ask of a client, and that the gateway relays.
     #[derive(PartialOrd, Ord)]
     pub enum Capability {
-        /// To fill in a form.
+        /// To let a person fill in a form, or open a page.
         Elicitation = "elicitation",
-        /// To open a page.
+        /// To let a person open a page.
         UrlElicitation = "elicitation.url",
         /// For a completion of its model.
         Sampling = "sampling",
@@ -68,10 +68,25 @@ impl CapabilitySet {
         self.0 & other.0 == other.0
     }
 
-    /// The same without one.
+    /// The same without one, and without what there is only with it.
     #[must_use]
     pub fn without(self, capability: Capability) -> Self {
-        Self(self.0 & !capability.bit())
+        let with_it = match capability {
+            Capability::Elicitation => Capability::UrlElicitation.bit(),
+            Capability::UrlElicitation | Capability::Sampling | Capability::Roots | Capability::Tasks => 0,
+        };
+        Self(self.0 & !capability.bit() & !with_it)
+    }
+
+    /// This one alone, with what it needs itself.
+    #[must_use]
+    pub fn only(capability: Capability) -> Self {
+        match capability {
+            Capability::UrlElicitation => Self(capability.bit() | Capability::Elicitation.bit()),
+            Capability::Elicitation | Capability::Sampling | Capability::Roots | Capability::Tasks => {
+                Self(capability.bit())
+            }
+        }
     }
 
     /// How many.
@@ -192,6 +207,15 @@ mod tests {
             audience.to_string(),
             "clients of the legacy era that offer sampling and roots"
         );
+    }
+
+    #[test]
+    fn whoever_can_show_no_form_can_open_no_page() {
+        let all = CapabilitySet::all_of(Era::Legacy);
+        assert!(!all.without(Capability::Elicitation).has(Capability::UrlElicitation));
+        assert!(all.without(Capability::UrlElicitation).has(Capability::Elicitation));
+        assert!(CapabilitySet::only(Capability::UrlElicitation).has(Capability::Elicitation));
+        assert_eq!(CapabilitySet::only(Capability::Sampling).len(), 1);
     }
 
     #[test]

@@ -235,7 +235,7 @@ impl Process {
             fs: self.fs,
             net: self.net,
             read: self.read.clone(),
-            env: self.env.within(&shown),
+            env: self.environment(id, state, &shown),
             workspace,
             allow: self.allow.clone(),
             private: self.private.clone(),
@@ -245,6 +245,21 @@ impl Process {
             state_dir: Some(state.to_owned()),
             state_rooms: vec![workspaces(state), packages(state)],
         }
+    }
+
+    /// Its variables. Python orders sets by a number that it draws at every start: with one number for each server, a server
+    /// that writes a set into a definition does not look changed after every start.
+    fn environment(&self, id: &ServerId, state: &Path, workspace: &str) -> BTreeMap<String, Secret> {
+        let state = state.as_os_str().as_encoded_bytes();
+        let digest = Digest::of_pieces([b"python hash seed ".as_slice(), id.as_str().as_bytes(), b" ", state]);
+        let seed = digest
+            .as_bytes()
+            .iter()
+            .take(4)
+            .fold(0_u32, |seed, byte| seed << 8 | u32::from(*byte));
+        let mut variables = BTreeMap::from([("PYTHONHASHSEED".to_owned(), Secret::new(seed.to_string()))]);
+        variables.extend(self.env.within(workspace));
+        variables
     }
 
     fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PathBuf {

@@ -93,7 +93,6 @@ impl Running {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = line.server.more_to_see() => {}
                 () = line.bell.notified() => {
                     // A server that keeps saying that its lists changed is asked once for many.
                     tokio::time::sleep(BREATHER).await;

@@ -25,7 +25,6 @@ pub(crate) fn supposing(
     let definition = json!({"name": tool.as_str(), "inputSchema": {"type": "object"}}).to_string();
     let seen = Discovery {
         server: server.clone(),
-        asked: Default::default(),
         shown: vec![Shown::to_all(vec![Arc::from(definition.into_bytes())])],
         cut: None,
         instructions: None,

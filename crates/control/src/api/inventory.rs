@@ -206,15 +206,11 @@ fn with_definition(tool: &ToolEntry) -> Value {
 
 fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
     let entry = inventory.server(&server.id);
-    let tools: Vec<_> = inventory
-        .tools()
-        .iter()
-        .filter(|tool| tool.id.server == server.id)
-        .collect();
-    let quarantined = tools
-        .iter()
-        .filter(|tool| matches!(tool.standing, Standing::Quarantined(_)))
-        .count();
+    // A tool that has several definitions is one tool.
+    let definitions = inventory.tools().iter().filter(|tool| tool.id.server == server.id);
+    let tools: BTreeSet<_> = definitions.clone().map(|tool| &tool.id.name).collect();
+    let waits = |tool: &&Arc<ToolEntry>| matches!(tool.standing, Standing::Quarantined(_));
+    let quarantined: BTreeSet<_> = definitions.filter(waits).map(|tool| &tool.id.name).collect();
     let (reach, trouble) = match &server.reach {
         ServerHealth::Unknown => ("unknown", None),
         ServerHealth::Up => ("up", None),
@@ -233,6 +229,6 @@ fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
         "hints": trouble.map(|trouble| &trouble.hints),
         "discovered": entry.and_then(|entry| entry.discovered).map(|time| time.to_string()),
         "tools": tools.len(),
-        "quarantined": quarantined,
+        "quarantined": quarantined.len(),
     })
 }

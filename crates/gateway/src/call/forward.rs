@@ -62,7 +62,12 @@ pub(crate) async fn forward(
     let Some(server) = stages.snapshot.server(target.server()) else {
         return Ok(stages.failed(record, None, &Failure::SessionGone));
     };
-    let era = match server.era_for(stages.context.client.era()).await {
+    let client = stages.context.client.era();
+    // What was decided about is a definition of an era: only there it is what was pinned.
+    let era = match server.era_for(stages.snapshot.era_toward(server.id(), client)).await {
+        Ok(era) if !stages.snapshot.is_pinned_in(server.id(), era) => {
+            return Ok(stages.failed(record, Some(server.credential()), &Failure::Version));
+        }
         Ok(era) => era,
         Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
     };

@@ -18,7 +18,6 @@ use crate::context::incoming::IncomingRequest;
 use crate::context::{Ended, builtin};
 use crate::era::begin::{call_tool, is_extension, stages_of};
 use crate::era::initialize::initialize_result;
-use crate::era::sessions;
 use crate::era::version::{is_modern, names_no_session_version};
 use crate::gateway::Gateway;
 use crate::list;
@@ -41,10 +40,6 @@ pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request
             return context.refused_by_status(StatusCode::SERVICE_UNAVAILABLE, request, message);
         };
         context.client = Client::Legacy(session.clone());
-        let incoming = &IncomingRequest {
-            snapshot: sessions::ask_for(gateway, incoming).await,
-            ..incoming.clone()
-        };
         // What is offered is known once the servers were asked.
         let stages = stages_of(gateway, incoming, &context, request).await;
         return initialized(&stages, id, session.version);

@@ -41,7 +41,7 @@ impl ClientCapabilities {
 
 fn set(declared: &Capabilities) -> CapabilitySet {
     let has = |capability: &Capability| match capability {
-        Capability::Elicitation => declared.has_form_elicitation(),
+        Capability::Elicitation => declared.has_form_elicitation() || declared.has_url_elicitation(),
         Capability::UrlElicitation => declared.has_url_elicitation(),
         Capability::Sampling => declared.has_sampling(),
         Capability::Roots => declared.has_roots(),

@@ -69,34 +69,47 @@ fn definitions_of(name: &ToolName, lists: &[List], eras: &BTreeSet<Era>) -> Vec<
         for (definition, hash) in of_era.iter().filter_map(|list| list.tools.get(name)) {
             let audience = Audience {
                 era: (eras.len() > 1).then_some(*era),
-                needs: needs(*era, &of_era, |list| {
-                    list.tools.get(name).is_some_and(|(_, other)| other == hash)
-                }),
+                needs: CapabilitySet::NONE,
             };
-            if !found.iter().any(|one| one.hash == *hash && one.audience == audience) {
-                let (definition, hash) = (definition.clone(), *hash);
-                found.push(Offered {
-                    definition,
-                    hash,
-                    audience,
-                });
+            let has = |list: &List| list.tools.get(name).is_some_and(|(_, other)| other == hash);
+            for needs in needs(*era, &of_era, has) {
+                let audience = Audience { needs, ..audience };
+                if !found.iter().any(|one| one.hash == *hash && one.audience == audience) {
+                    let (definition, hash) = (definition.clone(), *hash);
+                    found.push(Offered {
+                        definition,
+                        hash,
+                        audience,
+                    });
+                }
             }
         }
     }
     in_both_eras(found)
 }
 
-/// What a client needs to be shown a definition: what the definition vanishes without. One that comes with several
-/// capabilities and vanishes without none of them is shown to those alone who have them all.
-fn needs(era: Era, lists: &[&List], has: impl Fn(&List) -> bool) -> CapabilitySet {
+/// What a client needs to be shown a definition: what the definition vanishes without. Of one that vanishes without none of
+/// them, each capability that brings it alone is enough; where none does, it is shown to those who have them all.
+fn needs(era: Era, lists: &[&List], has: impl Fn(&List) -> bool) -> Vec<CapabilitySet> {
     let shown_to = |can: CapabilitySet| lists.iter().any(|list| list.to.can == can && has(list));
     let all = CapabilitySet::all_of(era);
     if shown_to(CapabilitySet::NONE) {
-        return CapabilitySet::NONE;
+        return vec![CapabilitySet::NONE];
     }
     let vanishes_without = |capability: &Capability| !shown_to(all.without(*capability));
     let needed: CapabilitySet = all.iter().filter(vanishes_without).collect();
-    if needed.is_empty() { all } else { needed }
+    if !needed.is_empty() {
+        return vec![needed];
+    }
+    let enough: Vec<CapabilitySet> = all
+        .iter()
+        .map(CapabilitySet::only)
+        .filter(|one| shown_to(*one))
+        .collect();
+    // What a form brings, a page need not bring again.
+    let is_least = |one: &&CapabilitySet| !enough.iter().any(|other| other != *one && one.covers(*other));
+    let least: Vec<CapabilitySet> = enough.iter().filter(is_least).copied().collect();
+    if least.is_empty() { vec![all] } else { least }
 }
 
 /// What is the same in both eras is one definition for both.

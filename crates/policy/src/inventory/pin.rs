@@ -21,8 +21,8 @@ pub struct StoredServer {
     pub id: ServerId,
     /// When it was discovered first; `None` before that.
     pub discovered: Option<Timestamp>,
-    /// The eras it was asked in.
-    pub asked: BTreeSet<Era>,
+    /// The eras it was seen in last; empty where nobody has kept that.
+    pub eras: BTreeSet<Era>,
     /// Its instructions and their pin.
     pub instructions: StoredInstructions,
     /// Its tools in order of name, vanished ones included.
@@ -96,8 +96,6 @@ pub struct Discovery {
     pub server: ServerId,
     /// Its instructions, if it has some.
     pub instructions: Option<String>,
-    /// The eras it was asked in, whether it has them or not.
-    pub asked: BTreeSet<Era>,
     /// What it showed, by whom it was shown to.
     pub shown: Vec<Shown>,
     /// Why there is more than was read, where there is.
@@ -277,17 +275,16 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     let before = stored.unwrap_or(StoredServer {
         id: server.clone(),
         discovered: None,
-        asked: BTreeSet::new(),
+        eras: BTreeSet::new(),
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
     });
-    let new_eras = seen.asked.difference(&before.asked).copied().collect();
     let arrival = Arrival {
         trust: facts.trust,
         first,
-        new_eras: &new_eras,
         doubtful: &seen.doubtful,
     };
+    let eras = seen.shown.iter().map(|shown| shown.to.era).collect();
     let (offered, mut changes) = offered(seen.shown);
     if first {
         changes.insert(0, Change::Discovered { tools: offered.len() });
@@ -299,7 +296,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         stored: StoredServer {
             id: server.clone(),
             discovered,
-            asked: before.asked.union(&seen.asked).copied().collect(),
+            eras,
             instructions,
             tools,
         },
@@ -363,26 +360,18 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
 struct Arrival<'a> {
     trust: Trust,
     first: bool,
-    /// The eras that the server was never asked in before: it is asked in the other one when a client of it comes. An era
-    /// that it said it did not have is not new when it turns up later.
-    new_eras: &'a BTreeSet<Era>,
     doubtful: &'a BTreeSet<Digest>,
 }
 
 impl Arrival<'_> {
     /// Whether something never seen before is approved at sight.
-    fn welcomes(self, raw: &[u8], audience: Audience) -> bool {
+    fn welcomes(self, raw: &[u8]) -> bool {
         let trusted = match self.trust {
             Trust::Internal | Trust::Verified => true,
-            Trust::Community => self.is_first_sight(audience),
+            Trust::Community => self.first,
             Trust::Unknown => false,
         };
         trusted && !self.doubts(raw)
-    }
-
-    /// Whether these clients are shown anything for the first time.
-    fn is_first_sight(self, audience: Audience) -> bool {
-        self.first || audience.era.is_some_and(|era| self.new_eras.contains(&era))
     }
 
     fn doubts(self, raw: &[u8]) -> bool {
@@ -406,9 +395,7 @@ fn merge_instructions(
 ) -> StoredInstructions {
     let seen = seen.filter(|text| text.len() <= MAX_DEFINITION_BYTES);
     let digest = seen.as_ref().map(|text| Digest::of(text.as_bytes()));
-    let welcome = seen
-        .as_ref()
-        .is_some_and(|text| arrival.welcomes(text.as_bytes(), Audience::EVERYBODY));
+    let welcome = seen.as_ref().is_some_and(|text| arrival.welcomes(text.as_bytes()));
     let approved = before.approved.or(digest.filter(|_| welcome));
     let now = StoredInstructions { seen, approved };
     let withheld = now.seen.is_some() && now.released().is_none();

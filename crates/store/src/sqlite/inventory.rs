@@ -20,7 +20,7 @@ impl InventoryStore for Store {
 
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
     let mut servers = connection
-        .prepare("SELECT id, discovered, instructions, instructions_approved, asked FROM servers ORDER BY id")?;
+        .prepare("SELECT id, discovered, instructions, instructions_approved, eras FROM servers ORDER BY id")?;
     let mut tools = connection.prepare(
         "SELECT name, definition, seen, approved, presence, era, needs FROM tools WHERE server = ?1 ORDER BY rowid",
     )?;
@@ -41,18 +41,13 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     let id = server.id.as_str();
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
-        "INSERT INTO servers (id, discovered, instructions, instructions_approved, asked) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
             server.instructions.seen,
             server.instructions.approved.as_ref().map(raw),
-            server
-                .asked
-                .iter()
-                .map(|era| era.as_str())
-                .collect::<Vec<_>>()
-                .join(" "),
+            server.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>().join(" "),
         ],
     )?;
     let mut insert = transaction.prepare(
@@ -89,7 +84,7 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
     Some(StoredServer {
         id: ServerId::parse(&row.get::<_, String>(0).ok()?).ok()?,
         discovered: row.get::<_, Option<i64>>(1).ok()?.map(time_of),
-        asked: row
+        eras: row
             .get::<_, String>(4)
             .ok()?
             .split_whitespace()

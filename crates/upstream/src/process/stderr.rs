@@ -47,6 +47,8 @@ struct Shared {
     pace: Mutex<Pace>,
     /// The end of what was said, as it can be shown.
     recent: Mutex<String>,
+    /// What came last and was too much to be kept, unread; empty where that was kept.
+    unkept: Mutex<Vec<u8>>,
 }
 
 struct Pace {
@@ -62,6 +64,7 @@ impl StderrLog {
             detector: directory.detector.clone(),
             instance: instance.to_owned(),
             recent: Mutex::default(),
+            unkept: Mutex::default(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
                 written: 0,
@@ -77,6 +80,7 @@ impl StderrLog {
             detector: None,
             instance: String::new(),
             recent: Mutex::default(),
+            unkept: Mutex::default(),
             pace: Mutex::new(Pace {
                 since: Instant::now(),
                 written: 0,
@@ -92,7 +96,11 @@ impl StderrLog {
 
     /// The last lines of it, without secrets and terminal sequences.
     pub(crate) fn last_lines(&self) -> Vec<String> {
-        last_lines(&lock(&self.0.recent), self.0.detector.as_ref())
+        let unkept = String::from_utf8_lossy(&lock(&self.0.unkept)).into_owned();
+        match presentable(&unkept, self.0.detector.as_ref()) {
+            Some(said) if !said.is_empty() => last_lines(&said, self.0.detector.as_ref()),
+            Some(_) | None => last_lines(&lock(&self.0.recent), self.0.detector.as_ref()),
+        }
     }
 
     /// Notes something of the gateway's own about the process.
@@ -137,9 +145,12 @@ impl StderrLog {
         }
         if pace.written + said.len() > PACE {
             pace.dropped += said.len();
+            // Whole lines and whole keys, so that secrets in them are found when somebody looks.
+            lock(&self.0.unkept).splice(.., said.iter().copied());
             return;
         }
         pace.written += said.len();
+        lock(&self.0.unkept).clear();
         let said = String::from_utf8_lossy(said);
         match presentable(&said, self.0.detector.as_ref()) {
             Some(said) => {
@@ -266,8 +277,10 @@ mod tests {
         assert_eq!(kept, "i1 red\ni1 second\n");
         assert_eq!(log.last_lines(), ["red", "second"]);
         for _ in 0..1000 {
-            log.write(&[b'x'; 10_000]);
+            log.write(format!("{}\n", "x".repeat(10_000)).as_bytes());
         }
+        log.write(b"THE REASON: \x1b[1mno key\x1b[0m\n");
+        assert_eq!(log.last_lines().last().map(String::as_str), Some("THE REASON: no key"));
         assert!(!std::fs::read_to_string(&file).unwrap().contains('\u{1b}'));
         let size = std::fs::metadata(&file).unwrap().len();
         assert!(size < 2 * PACE as u64, "{size}");

@@ -37,15 +37,7 @@ impl Server {
     /// # Errors
     /// When it cannot be reached.
     pub async fn era_for(self: &Arc<Self>, client: Era) -> Result<Era, Failure> {
-        let eras = self.eras().await?;
-        if client == Era::Legacy && self.may_have_sessions() {
-            let _one_at_a_time = self.finding_era.lock().await;
-            if self.may_have_sessions() {
-                self.found_sessions(Box::pin(begins_sessions(self)).await);
-            }
-            return Ok(self.known_eras().unwrap_or(eras).toward(client));
-        }
-        Ok(eras.toward(client))
+        Ok(self.eras().await?.toward(client))
     }
 
     pub(crate) async fn eras(self: &Arc<Self>) -> Result<Eras, Failure> {
@@ -65,7 +57,7 @@ impl Server {
 async fn find_out(server: &Arc<Server>) -> Result<Eras, Failure> {
     let modern = Guest::gateway().key;
     match detect(server).await? {
-        Era::Modern if server.was_asked_for_sessions() && begins_sessions(server).await => Ok(Eras::Both),
+        Era::Modern if begins_sessions(server).await => Ok(Eras::Both),
         Era::Modern => Ok(Eras::Modern),
         Era::Legacy => {
             // The process that was asked in vain can still be introduced to.
@@ -76,7 +68,7 @@ async fn find_out(server: &Arc<Server>) -> Result<Eras, Failure> {
 }
 
 /// Whether a modern server has sessions too. A process has one era, so it gets another one to say it.
-async fn begins_sessions(server: &Arc<Server>) -> bool {
+pub(crate) async fn begins_sessions(server: &Arc<Server>) -> bool {
     let guest = Guest::in_place_of(Face::LEAST);
     server.sessions.forget(&guest.key);
     let began = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), open::session(server, &guest)).await;

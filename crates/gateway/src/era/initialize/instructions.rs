@@ -42,15 +42,19 @@ fn part(server: &str, text: &str) -> String {
 
 fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
     let mut whole = String::new();
+    let mut is_complete = true;
     for part in parts {
         if whole.chars().count() + part.chars().count() > LONGEST_WHOLE {
-            whole.push_str("\n\nFurther servers have instructions, each on its own route.");
-            break;
+            is_complete = false;
+            continue;
         }
         if !whole.is_empty() {
             whole.push_str("\n\n");
         }
         whole.push_str(&part);
+    }
+    if !is_complete {
+        whole.push_str("\n\nFurther servers have instructions, each on its own route.");
     }
     (!whole.is_empty()).then_some(whole)
 }
@@ -81,6 +85,15 @@ mod tests {
         let whole = joined((0..9).map(|_| part("web", &"x".repeat(LONGEST_PART)))).unwrap_or_default();
         assert!(whole.ends_with("each on its own route."), "{whole}");
         assert!(whole.len() < LONGEST_WHOLE + 100);
+        let short = joined(
+            (0..9)
+                .map(|_| part("web", &"x".repeat(LONGEST_PART)))
+                .chain([part("last", "be kind")]),
+        );
+        assert!(
+            short.unwrap_or_default().contains("be kind"),
+            "a long one keeps no short one out"
+        );
         assert_eq!(joined(std::iter::empty()), None);
     }
 }

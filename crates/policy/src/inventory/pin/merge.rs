@@ -107,10 +107,9 @@ impl Merging<'_> {
     /// gets round a pin by showing something else to some.
     fn add(&mut self, name: &ToolName, now: Offered) -> StoredTool {
         let known = self.approved.contains(&now.hash).then_some(now.hash);
-        let is_first_sight = self.arrival.is_first_sight(now.audience);
-        let pinned = known.or(self.approved.first().copied().filter(|_| !is_first_sight));
+        let pinned = known.or(self.approved.first().copied().filter(|_| !self.arrival.first));
         let tool = StoredTool {
-            approved: pinned.or_else(|| self.arrival.welcomes(&now.definition, now.audience).then_some(now.hash)),
+            approved: pinned.or_else(|| self.arrival.welcomes(&now.definition).then_some(now.hash)),
             name: name.clone(),
             definition: now.definition,
             seen: now.hash,

@@ -315,7 +315,8 @@ fn shown(era: Era, list: impl Fn(CapabilitySet) -> Vec<String>) -> Vec<Shown> {
     let all = CapabilitySet::all_of(era);
     let sets = [CapabilitySet::NONE, all]
         .into_iter()
-        .chain(all.iter().map(|one| all.without(one)));
+        .chain(all.iter().map(|one| all.without(one)))
+        .chain(all.iter().map(CapabilitySet::only));
     sets.map(|can| Shown {
         to: Face { era, can },
         definitions: list(can).iter().map(|text| text.as_bytes().into()).collect(),
@@ -325,7 +326,6 @@ fn shown(era: Era, list: impl Fn(CapabilitySet) -> Vec<String>) -> Vec<Shown> {
 
 fn seen_as(shown: Vec<Shown>) -> Discovery {
     Discovery {
-        asked: shown.iter().map(|shown| shown.to.era).collect(),
         shown,
         ..discovery("both", &[])
     }
@@ -373,12 +373,19 @@ fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
         definition("needy", "{}"),
         definition("double", "{}"),
     );
-    let either = definition("either", "{}");
+    let (either, form, odd) = (
+        definition("either", "{}"),
+        definition("form", "{}"),
+        definition("odd", "{}"),
+    );
     let list = |can: CapabilitySet| {
         let mut list = vec![plain.clone()];
         list.extend(can.has(Capability::Sampling).then(|| needy.clone()));
         let both = can.has(Capability::Roots) && can.has(Capability::Elicitation);
         list.extend(both.then(|| double.clone()));
+        list.extend(can.has(Capability::Elicitation).then(|| form.clone()));
+        let any_two = can.len() >= 2 && (can.has(Capability::Roots) || can.has(Capability::Sampling));
+        list.extend(any_two.then(|| odd.clone()));
         let any = can.has(Capability::Roots) || can.has(Capability::Sampling);
         list.extend(any.then(|| either.clone()));
         list
@@ -394,49 +401,24 @@ fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
         audiences(&stored, "double"),
         ["approved: clients of both eras that offer elicitation and roots"]
     );
-    let all = "elicitation and elicitation.url and sampling and roots";
+    assert_eq!(
+        audiences(&stored, "form"),
+        ["approved: clients of both eras that offer elicitation"],
+        "a server that looks whether a client can be asked at all does not ask how"
+    );
     assert_eq!(
         audiences(&stored, "either"),
+        [
+            "approved: clients of both eras that offer sampling",
+            "approved: clients of both eras that offer roots"
+        ],
+        "what two capabilities bring, each alone, is shown to those who have one"
+    );
+    let all = "elicitation and elicitation.url and sampling and roots";
+    assert_eq!(
+        audiences(&stored, "odd"),
         [format!("approved: clients of both eras that offer {all}")],
-        "what two capabilities bring, each alone, is shown to those who have all"
-    );
-}
-
-// R102
-#[test]
-fn the_first_sight_of_an_era_is_a_first_sight_and_one_that_was_denied_before_is_not() {
-    let ask = definition("ask", "{}");
-    let waits = ask.replace("does ask", "asks and waits");
-    let facts = facts("both", Trust::Community);
-    let modern = seen_as(shown(Era::Modern, |_| vec![waits.clone()]));
-    let both = [
-        shown(Era::Legacy, |_| vec![ask.clone()]),
-        shown(Era::Modern, |_| vec![waits.clone()]),
-    ];
-    let both = seen_as(both.concat());
-
-    let unasked = merge(None, modern.clone(), &facts, now()).stored;
-    let later = merge(Some(unasked), both.clone(), &facts, now()).stored;
-    assert_eq!(
-        audiences(&later, "ask"),
-        [
-            "approved: clients of the legacy era",
-            "approved: clients of the modern era"
-        ]
-    );
-
-    let denied = Discovery {
-        asked: [Era::Legacy, Era::Modern].into(),
-        ..modern
-    };
-    let asked = merge(None, denied, &facts, now()).stored;
-    let later = merge(Some(asked), both, &facts, now()).stored;
-    assert_eq!(
-        audiences(&later, "ask"),
-        [
-            "quarantined (definition_changed): clients of the legacy era",
-            "approved: clients of the modern era"
-        ]
+        "what cannot be told is shown to those who have all"
     );
 }
 
