@@ -6,3 +6,4 @@ mod passthrough;
 mod revocation;
 mod sandbox;
 mod servers;
+mod streams;

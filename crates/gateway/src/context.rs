@@ -13,11 +13,13 @@ use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
 use crate::context::client::Client;
+use crate::delivery::{About, Listener};
 use crate::edge::route::Route;
+use crate::edge::shown::ShownCredential;
 use crate::message::ClientMessage;
 use crate::message::error_data::ErrorData;
 use crate::reply::Prepared;
-use crate::reply::stream::ResponseStream;
+use crate::reply::stream::{Opener, ResponseStream};
 use crate::session::Session;
 
 /// How a request ended, and what its caller will be told once that is on record.
@@ -30,6 +32,7 @@ pub(crate) struct Ended {
 #[derive(Clone)]
 pub(crate) struct RequestContext {
     pub(crate) who: Arc<Principal>,
+    pub(crate) shown: ShownCredential,
     pub(crate) route: Route,
     pub(crate) arrival: Arrival,
     pub(crate) method: Method,
@@ -41,7 +44,7 @@ pub(crate) struct RequestContext {
 impl RequestContext {
     /// Of a request whose message was read; which client it is of is learnt next.
     pub(crate) fn new(
-        who: Arc<Principal>,
+        Listener { who, shown }: Listener,
         route: Route,
         arrival: Arrival,
         request: &Request,
@@ -55,6 +58,7 @@ impl RequestContext {
         };
         Self {
             who,
+            shown,
             route,
             arrival,
             method: request.method().clone(),
@@ -79,8 +83,25 @@ impl RequestContext {
     }
 
     /// Says something to the client before the answer.
-    pub(crate) async fn say(&self, message: &ClientMessage) {
-        self.stream.say(self.session(), message).await;
+    pub(crate) async fn say(&self, about: About, message: &ClientMessage) {
+        self.stream.say(self.opener(about.clone()), about, message).await;
+    }
+
+    /// What begins its stream, for a request that is about this.
+    pub(crate) fn opener(&self, about: About) -> Opener<'_> {
+        Opener {
+            session: self.session(),
+            listener: self.listener(),
+            about,
+        }
+    }
+
+    /// Who hears what is said.
+    pub(crate) fn listener(&self) -> Listener {
+        Listener {
+            who: self.who.clone(),
+            shown: self.shown,
+        }
     }
 
     /// What is known of the message so far.

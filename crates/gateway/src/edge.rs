@@ -8,6 +8,7 @@ pub mod jwt;
 pub mod listen;
 pub mod metadata;
 pub(crate) mod route;
+pub mod shown;
 pub mod host;
 mod connections;
 pub mod tls;

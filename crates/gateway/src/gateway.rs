@@ -3,12 +3,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use ledger::Ledger;
 
-use crate::session::Sessions;
+use crate::delivery::{Listener, Releases, Told, Unheard};
+use crate::message::Event;
+use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
 use crate::state::changes::ChangeFeed;
 use crate::state::parked::ParkedCalls;
@@ -76,6 +79,13 @@ impl Gateway {
         self.changes.snapshot_replaced();
     }
 
+    /// Ends a session, and what servers keep for it.
+    pub(crate) fn end_session(&self, session: &Session) {
+        self.sessions.close(session);
+        let key = upstream::SessionKey::Client(session.digest);
+        self.in_force().servers().for_each(|server| server.forget(&key));
+    }
+
     /// Ends the streams that have no end of their own, so that whoever listens shows a credential
     /// again: one was taken back.
     pub fn recheck_streams(&self) {
@@ -97,6 +107,16 @@ impl Gateway {
     pub(crate) fn begin_work(&self) -> AtWork {
         self.at_work.fetch_add(1, Ordering::SeqCst);
         AtWork(self.at_work.clone())
+    }
+}
+
+impl Releases for Gateway {
+    fn release(&self, told: Told, to: &Listener) -> Result<Event, Unheard> {
+        told.released(&self.in_force(), to)
+    }
+
+    fn time_left(&self, to: &Listener) -> Duration {
+        self.in_force().identity.time_left(&to.shown)
     }
 }
 

@@ -28,6 +28,7 @@ mod screen;
 mod outcome;
 mod message;
 mod reply;
+mod delivery;
 
 pub use edge::authenticate::AuthenticatedHead;
 pub use edge::route::ROUTES;

@@ -15,7 +15,7 @@ use crate::message::OwnResult;
 use crate::message::error_data::ErrorData;
 use crate::reply::Prepared;
 use crate::snapshot::Snapshot;
-use crate::stages::{Decided, Stages};
+use crate::stages::{Decided, Stages, decision};
 
 /// What came of a request that was taken to a server: what its record says, and what its caller is told.
 pub(crate) struct CallOutcome {
@@ -42,6 +42,16 @@ impl CallOutcome {
         Self {
             executed: None,
             ..Self::answered(Status::Success, reply)
+        }
+    }
+
+    /// It goes no further than it has.
+    pub(crate) fn stopped(reply: Prepared) -> Self {
+        Self {
+            status: Status::Error,
+            executed: None,
+            reason: None,
+            reply,
         }
     }
 
@@ -87,11 +97,22 @@ impl Stages<'_> {
     }
 
     fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
+        self.denied_by(&self.snapshot, facts, verdict, grounds)
+    }
+
+    /// Denied by the rules of another snapshot than that of the request.
+    pub(crate) fn denied_by(
+        &self,
+        in_force: &Snapshot,
+        facts: &MessageFacts,
+        verdict: Verdict,
+        grounds: Grounds,
+    ) -> Box<Ended> {
         let data = ErrorData {
             verdict,
             ..ErrorData::denied(ErrorCode::Denied, sentence(grounds.code), grounds.code)
         };
-        let decision = self.decision(verdict, grounds.policy_id, grounds.code);
+        let decision = decision(in_force, verdict, grounds.policy_id, grounds.code);
         self.refused_as(facts, decision, data)
     }
 

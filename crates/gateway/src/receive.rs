@@ -30,8 +30,8 @@ use crate::receive::attended::Attended;
 use crate::receive::body::{BodyFault, arrival, read_body};
 use crate::receive::detached::Detached;
 use crate::reply::body::ReplyBody;
-use crate::reply::stream::{ResponseStream, Streams};
-use crate::reply::{Answer, Prepared, release_composed};
+use crate::reply::stream::ResponseStream;
+use crate::reply::{Answer, Effect, Prepared, release_composed};
 use crate::snapshot::Snapshot;
 
 /// The most messages of one batch.
@@ -49,12 +49,11 @@ where
     B::Error: Send,
 {
     let at_work = gateway.begin_work();
-    let streams = if mcp::http::admits_events(request.headers()) {
-        Streams::Taken
+    let stream = if mcp::http::admits_events(request.headers()) {
+        ResponseStream::taken(gateway.clone())
     } else {
-        Streams::Refused
+        ResponseStream::refused()
     };
-    let stream = ResponseStream::new(streams);
     let heard = stream.clone();
     let work = Detached::new(|| async move {
         let _at_work = at_work;
@@ -272,7 +271,7 @@ async fn take_batch(gateway: &Gateway, incoming: IncomingRequest, members: Vec<B
         let incoming = IncomingRequest {
             arrival,
             // A stream is of one request, and those before it may have taken their time.
-            stream: ResponseStream::new(Streams::Refused),
+            stream: ResponseStream::refused(),
             snapshot: gateway.in_force(),
             ..incoming.clone()
         };
@@ -322,10 +321,17 @@ async fn conclude_batch(gateway: &Gateway, members: Vec<(Arrival, Ended)>, form:
 
 /// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.
 async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64) -> Answer {
-    let Ended { ending, reply } = ended;
+    let Ended { ending, mut reply } = ended;
     let composed = reply.compose(arrival.receipt_id);
     let size = said + composed.len() as u64;
-    match gateway.ledger.append(arrival, ending, size).await {
+    let recorded = gateway.ledger.append(arrival, ending, size).await;
+    match (reply.take_effect(), recorded.is_ok()) {
+        (Some(Effect::Ends(session)), true) | (Some(Effect::Opened(session)), false) => {
+            gateway.end_session(&session);
+        }
+        (Some(Effect::Ends(_) | Effect::Opened(_)) | None, _) => {}
+    }
+    match recorded {
         Ok(receipt) => release_composed(reply, composed, arrival.receipt_id, receipt),
         Err(down) => {
             tracing::error!(

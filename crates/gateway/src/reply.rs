@@ -4,6 +4,8 @@
 pub(crate) mod body;
 pub(crate) mod stream;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use ledger::{LedgerDown, Receipt, ScreeningAct};
@@ -16,6 +18,7 @@ use crate::message::error_data::ErrorData;
 use crate::message::pieces::Pieces;
 use crate::message::{Adapted, ClientMessage, Event, OwnResult};
 use crate::reply::body::{EventBody, ReplyBody};
+use crate::session::Session;
 
 /// An answer that may leave.
 ///
@@ -68,6 +71,15 @@ struct Head {
 pub struct Prepared {
     head: Head,
     content: Content,
+    effect: Option<Effect>,
+}
+
+/// What becomes of a session with the record of its request: nothing happens to it without.
+pub(crate) enum Effect {
+    /// It was opened, and stays only if that is on record.
+    Opened(Arc<Session>),
+    /// It ends once that is on record.
+    Ends(Arc<Session>),
 }
 
 enum Content {
@@ -90,7 +102,18 @@ impl Prepared {
             session: None,
             challenge: None,
         };
-        Self { head, content }
+        let effect = None;
+        Self { head, content, effect }
+    }
+
+    /// The same, with what becomes of a session.
+    pub(crate) fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = Some(effect);
+        self
+    }
+
+    pub(crate) fn take_effect(&mut self) -> Option<Effect> {
+        self.effect.take()
     }
 
     /// A server's result, screened.

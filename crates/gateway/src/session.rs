@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use vocabulary::{Digest, Era, Principal, ServerId, lock, random_hex};
 
-use crate::message::Event;
+use crate::delivery::Told;
 use crate::session::capabilities::ClientCapabilities;
 use crate::session::owner::Owner;
 use crate::session::replay::{Opening, ReplayBuffer};
@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// A new stream that can be resumed, with its first listener.
-    pub(crate) async fn open_replay(&self, listener: mpsc::Sender<Event>) -> Arc<ReplayBuffer> {
+    pub(crate) async fn open_replay(&self, listener: mpsc::Sender<Told>) -> Arc<ReplayBuffer> {
         let number = self.last_replay.fetch_add(1, Ordering::Relaxed) + 1;
         let replay = Arc::new(ReplayBuffer::new(number));
         replay.begin(listener, self.opening()).await;
@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// The stream of what answers nothing, with a new listener.
-    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Event>) -> Option<Arc<ReplayBuffer>> {
+    pub(crate) async fn stand_by(&self, listener: mpsc::Sender<Told>) -> Option<Arc<ReplayBuffer>> {
         let replay = self.replay(STANDING)?;
         replay.begin(listener, self.opening()).await;
         Some(replay)

@@ -97,7 +97,7 @@ pub struct SnapshotParts {
 impl SnapshotParts {
     fn rules_since(&self) -> Option<Instant> {
         let before = self.previous.as_ref()?;
-        if Arc::ptr_eq(&before.screening, &self.screening) {
+        if Arc::ptr_eq(&before.screening, &self.screening) && Arc::ptr_eq(&before.rules, &self.rules) {
             before.rules_since
         } else {
             Some(Instant::now())
@@ -107,6 +107,7 @@ impl SnapshotParts {
 
 /// See the module.
 pub struct Snapshot {
+    rules: Arc<Rules>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) public_url: PublicUrl,
@@ -114,7 +115,7 @@ pub struct Snapshot {
     pub(crate) limiter: policy::CallLimits,
     pub(crate) limits: Limits,
     pub(crate) screening: Arc<screening::result::Rules>,
-    /// Since when what servers send is judged by these rules, if it was judged by others before.
+    /// Since when things are decided and judged by these rules, if they were by others before.
     pub(crate) rules_since: Option<Instant>,
     pub(crate) arguments: ArgumentSecrets,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
@@ -169,6 +170,7 @@ impl Snapshot {
             inventory.doubt(place);
         }
         Self {
+            rules: plan.rules.clone(),
             identity: plan.identity,
             allowed_hosts: plan.allowed_hosts,
             public_url: plan.public_url,

@@ -150,6 +150,18 @@ impl Params {
         self.body.get(self.members.as_ref()?.get(&self.body, name)?)
     }
 
+    /// The same as [`Self::whole`], kept without the rest of the request.
+    #[must_use]
+    pub fn whole_bytes(&self) -> Option<Bytes> {
+        Some(self.body.slice(self.members.as_ref()?.span.clone()))
+    }
+
+    /// The same as [`Self::raw`], kept without the rest of the request.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Bytes> {
+        Some(self.body.slice(self.members.as_ref()?.get(&self.body, name)?))
+    }
+
     /// A member that is a string, decoded.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {

@@ -77,6 +77,12 @@ impl Permit {
         })
     }
 
+    /// Whether it is of this epoch: one of another is void.
+    #[must_use]
+    pub fn is_of(&self, epoch: u64) -> bool {
+        self.epoch == epoch
+    }
+
     /// Who may ask.
     #[must_use]
     pub fn principal(&self) -> &Arc<Principal> {

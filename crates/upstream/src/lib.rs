@@ -32,7 +32,7 @@ mod waiting;
 
 pub use call::answer::{Dispatched, RawError, RawResult};
 pub use call::confinement::SeenConfinement;
-pub use call::dispatch::{OutgoingRequest, PreparedCall, RoundInput, prepare};
+pub use call::dispatch::{OutgoingRequest, PreparedCall, RoundInput, RoundPermit, prepare};
 pub use call::observer::{NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent};
 pub use call::task::TaskMode;
 pub use caps::Caps;

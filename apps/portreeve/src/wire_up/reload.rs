@@ -182,6 +182,7 @@ impl Running {
             for line in before.values().chain(current.servers.values()) {
                 line.bell.notify_one();
             }
+            current.epoch += 1;
             current.identity = Arc::new(identity);
             current.rules = config.policy.rules.clone();
             current.screening = Arc::new(plan::screening(&config));

@@ -50,6 +50,9 @@ pub(super) struct Current {
     pub(super) limiter: policy::CallLimits,
     pub(super) servers: BTreeMap<ServerId, Arc<ServerLine>>,
     pub(super) stored: BTreeMap<ServerId, StoredServer>,
+    /// Permits are good while this number stands: a reload begins another, and what was decided before it and has not
+    /// left yet is decided again.
+    pub(super) epoch: u64,
 }
 
 /// The line to one server: how to reach it, whether it answers, and a bell to ask again.
@@ -60,9 +63,6 @@ pub(super) struct ServerLine {
     pub(super) bell: Notify,
     pub(super) asked: AtomicU64,
 }
-
-/// Permits are good while this number stands. A reload takes no permit back: a call that was decided goes on.
-const EPOCH: u64 = 1;
 
 impl Running {
     /// Opens ledger and store and assembles the first snapshot.
@@ -88,6 +88,7 @@ impl Running {
             servers: lines(&config, None, harbour.as_ref())?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
             config: Arc::new(config),
+            epoch: 1,
         };
         let running = Self {
             store,
@@ -143,7 +144,7 @@ impl Running {
             limits: plan::limits(&current.config),
             screening: current.screening.clone(),
             arguments: plan::argument_secrets(&current.config),
-            epoch: EPOCH,
+            epoch: current.epoch,
             previous,
         });
         Snapshot::assemble(plan)

@@ -1,11 +1,12 @@
 //! Takes a permitted request to its server: intent, credential, dispatch; [`answer`](crate::call::answer) brings back what
 //! came. From medium risk on, the intent is on record before the request leaves.
 
-use ledger::{DecisionFacts, Intent, MessageFacts};
+use ledger::{DecisionFacts, Intent, MessageFacts, Verdict};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
 use mcp::{Era, Method, Request};
+use policy::{Decision, Permit};
 use screening::arguments::{Checked, Member};
 use upstream::{
     Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
@@ -22,9 +23,10 @@ use crate::call::send::send;
 use crate::call::subscribe::{note_subscription, subscribe_here};
 use crate::call::task;
 use crate::context::Ended;
+use crate::delivery::Asked;
 use crate::offers::Offers;
 use crate::outcome::CallRecord;
-use crate::stages::{Decided, Stages};
+use crate::stages::{Decided, Stages, decision};
 
 /// Everything a permitted request takes along.
 pub(crate) struct Permitted<'a> {
@@ -57,7 +59,7 @@ pub(crate) async fn forward(
         slot,
     } = permitted.decided;
     let (facts, sent) = (permitted.facts, permitted.sent);
-    let record = CallRecord { facts, decision };
+    let mut record = CallRecord { facts, decision };
     let target = permit.target().clone();
     let Some(server) = stages.snapshot.server(target.server()) else {
         return Ok(stages.failed(record, None, &Failure::SessionGone));
@@ -72,8 +74,16 @@ pub(crate) async fn forward(
         Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
     };
     let binding = Binding::of(stages.context, permit.action(), &target, sent.checked.digest());
+    let asked = Asked::new(
+        request,
+        &permit,
+        sent.checked.digest(),
+        stages.context.arrival.address,
+        &stages.snapshot.policy,
+    );
     let round = state::read(stages, request, &binding)?;
     announce(stages, &record.facts, &record.decision).await?;
+    let permit = up_to_date(stages, &asked, permit, &mut record)?;
     let forwarded = Forwarded {
         server: server.clone(),
         era,
@@ -84,13 +94,17 @@ pub(crate) async fn forward(
         task: task_of_call(stages, request, era),
         record,
         confinement: SeenConfinement::default(),
+        asked,
         slot: Some(slot),
     };
     if era == Era::Modern && is_subscription(request.method()) {
         return Ok(Box::pin(subscribe_here(stages, forwarded)).await);
     }
     Ok(match round {
-        Round::Parked(parked, answers) => Box::pin(resume(stages, request, forwarded, *parked, answers)).await,
+        Round::Parked(parked, answers) => match permit.spend(sent.checked.digest(), epoch(stages)) {
+            Ok(_) => Box::pin(resume(stages, request, forwarded, *parked, answers)).await,
+            Err(_) => forwarded.fail(stages, &Failure::Permit),
+        },
         Round::ToServer(round) => {
             let outgoing = outgoing(stages, request, &forwarded, sent, round);
             match prepare(permit, outgoing) {
@@ -123,10 +137,37 @@ fn outgoing<'a>(
         log_level: context.client.log_level().map(mcp::translate::LogLevel::as_str),
         marks: sent.marks,
         trace: context.arrival.trace_id,
-        // The one in force now: a permit of a snapshot that was replaced meanwhile is void.
-        epoch: stages.gateway.in_force().policy.epoch(),
+        epoch: epoch(stages),
         tasks: task_mode(stages, request, server, forwarded.era, sent.needs_task),
     }
+}
+
+/// The permit, or another one where the rules changed since it was given: then they are asked again.
+fn up_to_date(
+    stages: &Stages<'_>,
+    asked: &Asked,
+    permit: Permit,
+    record: &mut CallRecord,
+) -> Result<Permit, Box<Ended>> {
+    let in_force = stages.gateway.in_force();
+    if permit.is_of(in_force.policy.epoch()) {
+        return Ok(permit);
+    }
+    match asked.decide_again(&in_force) {
+        Decision::Allow(permit, grounds) => {
+            record.decision = decision(&in_force, Verdict::Allow, grounds.policy_id, grounds.code);
+            Ok(permit)
+        }
+        Decision::RequireApproval(grounds) => {
+            Err(stages.denied_by(&in_force, &record.facts, Verdict::RequireApproval, grounds))
+        }
+        Decision::Deny(grounds) => Err(stages.denied_by(&in_force, &record.facts, Verdict::Deny, grounds)),
+    }
+}
+
+/// The one in force now: a permit of rules that were replaced meanwhile is void.
+fn epoch(stages: &Stages<'_>) -> u64 {
+    stages.gateway.in_force().policy.epoch()
 }
 
 /// From medium risk on, the intent is on record before the request leaves; below, the log must at least work.

@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use ledger::{MessageFacts, Status};
+use ledger::{MessageFacts, Status, Verdict};
 use mcp::translate::ResultKind;
-use mcp::{Era, Method};
-use policy::{InFlight, Target};
+use mcp::{Era, ErrorCode, Method};
+use policy::{Grounds, InFlight, Target};
 use screening::result::{ScreenedResult, Withheld};
 use upstream::{Failure, SeenConfinement, Server};
 use vocabulary::ReasonCode;
 
 use crate::call::rounds::binding::Binding;
 use crate::context::Ended;
+use crate::delivery::{About, Asked};
 use crate::message::Adapted;
-use crate::outcome::{CallOutcome, CallRecord};
+use crate::message::error_data::ErrorData;
+use crate::outcome::{CallOutcome, CallRecord, sentence};
 use crate::reply::Prepared;
-use crate::stages::Stages;
+use crate::snapshot::Snapshot;
+use crate::stages::{Stages, decision};
 
 /// See the module.
 pub(crate) struct Forwarded {
@@ -30,6 +33,8 @@ pub(crate) struct Forwarded {
     pub(crate) record: CallRecord,
     /// What stands around the process it goes to.
     pub(crate) confinement: SeenConfinement,
+    /// What was allowed, to be decided again while it goes on.
+    pub(crate) asked: Arc<Asked>,
     /// Held while the request is under way.
     pub(crate) slot: Option<InFlight>,
 }
@@ -64,6 +69,11 @@ impl Forwarded {
         self.record.facts.tool_name.as_deref()
     }
 
+    /// What whoever hears of it must be allowed.
+    pub(crate) fn about(&self) -> About {
+        About::Request(self.asked.clone())
+    }
+
     /// How it ends.
     pub(crate) fn end(self, stages: &Stages<'_>, outcome: CallOutcome) -> Ended {
         let server = self.server.clone();
@@ -74,6 +84,22 @@ impl Forwarded {
     pub(crate) fn fail(self, stages: &Stages<'_>, failure: &Failure) -> Ended {
         let server = self.server.clone();
         stages.failed(self.arrived(), Some(server.credential()), failure)
+    }
+
+    /// It goes no further: the rules in force no longer allow it. What its server did so far nobody knows.
+    pub(crate) fn stop(self, stages: &Stages<'_>, in_force: &Snapshot, verdict: Verdict, grounds: Grounds) -> Ended {
+        let server = self.server.clone();
+        let Grounds { policy_id, code } = grounds;
+        let record = CallRecord {
+            decision: decision(in_force, verdict, policy_id, code),
+            ..self.arrived()
+        };
+        let data = ErrorData {
+            verdict,
+            ..ErrorData::denied(ErrorCode::Denied, sentence(code), code)
+        };
+        let reply = Prepared::refusal(Some(stages.id.clone()), data);
+        stages.called(record, Some(server.credential()), CallOutcome::stopped(reply))
     }
 
     /// It ends with an answer that stays here.

@@ -27,6 +27,7 @@ pub(crate) async fn send(
         our_token: prepared.id(),
         budget: EventBudget::default(),
         tool: forwarded.name(),
+        about: forwarded.about(),
     };
     let open = context.session().map(|session| session.begin(stages.id.as_raw()));
     tokio::select! {

@@ -9,6 +9,7 @@ use vocabulary::ReasonCode;
 
 use crate::context::client::Client;
 use crate::context::{Ended, RequestContext};
+use crate::delivery::Listener;
 use crate::edge::authenticate::AuthenticatedHead;
 use crate::edge::route::Route;
 use crate::reply::Prepared;
@@ -47,14 +48,28 @@ impl IncomingRequest {
 
     /// As the stages see it, with its message.
     pub(crate) fn with_message(&self, request: &Request) -> RequestContext {
-        let (who, route) = (self.head.who().clone(), self.route.clone());
-        RequestContext::new(who, route, self.arrival, request, self.stream.clone())
+        RequestContext::new(
+            self.listener(),
+            self.route.clone(),
+            self.arrival,
+            request,
+            self.stream.clone(),
+        )
+    }
+
+    /// Who hears what is said.
+    pub(crate) fn listener(&self) -> Listener {
+        Listener {
+            who: self.head.who().clone(),
+            shown: self.head.shown(),
+        }
     }
 
     /// As a request that carries no message, in this session.
     pub(crate) fn without_message(self, session: Arc<Session>) -> RequestContext {
         RequestContext {
             who: self.head.who().clone(),
+            shown: self.head.shown(),
             route: self.route,
             arrival: self.arrival,
             method: mcp::Method::Other(String::new()),

@@ -11,6 +11,7 @@ use vocabulary::{Clock, Digest, Principal, ReasonCode, Timestamp};
 
 use super::Peer;
 use super::jwt::{self, Issuer, Verified};
+use super::shown::{CredentialKind, ShownCredential};
 use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
 
 /// Evidence that this request's caller is known, with what is left of its head: the credential was read and taken out, so
@@ -42,6 +43,7 @@ use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
 #[derive(Debug)]
 pub struct AuthenticatedHead {
     who: Arc<Principal>,
+    shown: ShownCredential,
     verb: Method,
     headers: HeaderMap,
 }
@@ -51,13 +53,14 @@ const CREDENTIAL_HEADERS: [header::HeaderName; 3] =
     [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
 
 impl AuthenticatedHead {
-    fn new(who: Arc<Principal>, head: Parts) -> Self {
+    fn new((who, shown): (Arc<Principal>, ShownCredential), head: Parts) -> Self {
         let mut headers = head.headers;
         for name in CREDENTIAL_HEADERS {
             headers.remove(name);
         }
         Self {
             who,
+            shown,
             verb: head.method,
             headers,
         }
@@ -67,6 +70,12 @@ impl AuthenticatedHead {
     #[must_use]
     pub fn who(&self) -> &Arc<Principal> {
         &self.who
+    }
+
+    /// What the caller showed.
+    #[must_use]
+    pub fn shown(&self) -> ShownCredential {
+        self.shown
     }
 
     /// The HTTP method.
@@ -156,28 +165,57 @@ impl Identity {
             return Err(ReasonCode::DenyInvalidToken);
         }
         let now = self.clock.now();
-        let who = match bearer(&head.headers)? {
+        let identified = match bearer(&head.headers)? {
             Some(ClientToken(text)) if text.starts_with(AGENT_PREFIX) => self.by_agent_token(text, now)?,
             Some(ClientToken(text)) if text.starts_with(ADMIN_PREFIX) => return Err(ReasonCode::DenyInvalidToken),
             Some(ClientToken(text)) => self.by_jwt(text, server, now).await?,
             None => self.by_certificate(peer, now)?,
         };
-        Ok(AuthenticatedHead::new(who, head))
+        Ok(AuthenticatedHead::new(identified, head))
     }
 
-    fn by_agent_token(&self, text: &str, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+    /// Whether what somebody showed before would still be taken: it has not ended, was not taken back, and such
+    /// credentials are still accepted.
+    pub(crate) fn still_takes(&self, who: &Principal, shown: &ShownCredential) -> bool {
+        let now = self.clock.now();
+        !shown.has_ended(now)
+            && match &shown.kind {
+                CredentialKind::Token(digest) => {
+                    let token = self.tokens.as_ref().and_then(|tokens| tokens.look_up(digest));
+                    token.is_some_and(|token| token.standing == TokenStanding::Live && token.expires > now)
+                }
+                CredentialKind::Jwt => self.issuers.iter().any(|issuer| issuer.issuer == who.issuer),
+                CredentialKind::Certificate => self.certificates == CertificateUse::Identifies,
+            }
+    }
+
+    /// How long it is until what somebody showed ends.
+    pub(crate) fn time_left(&self, shown: &ShownCredential) -> Duration {
+        let left = shown.ends.as_micros().saturating_sub(self.clock.now().as_micros());
+        Duration::from_micros(u64::try_from(left).unwrap_or_default())
+    }
+
+    fn by_agent_token(&self, text: &str, now: Timestamp) -> Result<(Arc<Principal>, ShownCredential), ReasonCode> {
         let tokens = self.tokens.as_ref().ok_or(ReasonCode::DenyInvalidToken)?;
-        let token = tokens
-            .look_up(&Digest::of(text.as_bytes()))
-            .ok_or(ReasonCode::DenyInvalidToken)?;
+        let digest = Digest::of(text.as_bytes());
+        let token = tokens.look_up(&digest).ok_or(ReasonCode::DenyInvalidToken)?;
+        let shown = ShownCredential {
+            kind: CredentialKind::Token(digest),
+            ends: token.expires,
+        };
         match token.standing {
             TokenStanding::Revoked => Err(ReasonCode::DenyTokenRevoked),
             TokenStanding::Live if token.expires <= now => Err(ReasonCode::DenyInvalidToken),
-            TokenStanding::Live => Ok(token.principal),
+            TokenStanding::Live => Ok((token.principal, shown)),
         }
     }
 
-    async fn by_jwt(&self, text: &str, server: Option<&str>, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+    async fn by_jwt(
+        &self,
+        text: &str,
+        server: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(Arc<Principal>, ShownCredential), ReasonCode> {
         let digest = Digest::of(text.as_bytes());
         let verified = match self.verified.get(&digest).filter(|verified| verified.expires > now) {
             Some(verified) => verified,
@@ -190,16 +228,25 @@ impl Identity {
             }
         };
         if verified.is_for(server) {
-            Ok(verified.principal)
+            let shown = ShownCredential {
+                kind: CredentialKind::Jwt,
+                ends: verified.ends(now),
+            };
+            Ok((verified.principal, shown))
         } else {
             Err(ReasonCode::DenyInvalidToken)
         }
     }
 
-    fn by_certificate(&self, peer: &Peer, now: Timestamp) -> Result<Arc<Principal>, ReasonCode> {
+    fn by_certificate(&self, peer: &Peer, now: Timestamp) -> Result<(Arc<Principal>, ShownCredential), ReasonCode> {
         match (self.certificates, &peer.certificate) {
             (CertificateUse::Identifies, Some(certified)) => {
-                certified.principal_at(now).cloned().ok_or(ReasonCode::DenyInvalidToken)
+                let who = certified.principal_at(now).ok_or(ReasonCode::DenyInvalidToken)?;
+                let shown = ShownCredential {
+                    kind: CredentialKind::Certificate,
+                    ends: certified.ends(),
+                };
+                Ok((who.clone(), shown))
             }
             (CertificateUse::Identifies | CertificateUse::Ignored, _) => Err(ReasonCode::DenyNoAuthn),
         }
@@ -264,7 +311,7 @@ mod tests {
             .header("mcp-session-id", "kept");
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let who = Arc::new(crate::session::principal("ann"));
-        let head = AuthenticatedHead::new(who, head);
+        let head = AuthenticatedHead::new((who, ShownCredential::sample()), head);
         let left: Vec<_> = head.headers().keys().map(header::HeaderName::as_str).collect();
         assert_eq!(left, ["mcp-session-id"]);
         assert!(!format!("{head:?}").contains("secret"));

@@ -55,6 +55,12 @@ impl CertifiedPeer {
         })
     }
 
+    /// When the certificate ends.
+    #[must_use]
+    pub fn ends(&self) -> Timestamp {
+        self.not_after
+    }
+
     /// The principal, while the certificate is valid: a connection may outlive it.
     #[must_use]
     pub fn principal_at(&self, now: Timestamp) -> Option<&Arc<Principal>> {

@@ -61,6 +61,15 @@ pub(super) struct Verified {
 }
 
 impl Verified {
+    /// When it is no longer good: a token within the leeway of clocks ends with that.
+    pub(super) fn ends(&self, now: Timestamp) -> Timestamp {
+        if self.expires > now {
+            self.expires
+        } else {
+            self.expires.plus(std::time::Duration::from_secs(LEEWAY_SECONDS))
+        }
+    }
+
     /// Whether the token is meant for us, on the route of `server` if there is one.
     pub(super) fn is_for(&self, server: Option<&str>) -> bool {
         self.audiences.iter().any(|audience| {

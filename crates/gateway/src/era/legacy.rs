@@ -24,7 +24,7 @@ use crate::list;
 use crate::message::OwnResult;
 use crate::offers::Offers;
 use crate::outcome::answered_here;
-use crate::reply::Prepared;
+use crate::reply::{Effect, Prepared};
 use crate::session::Session;
 use crate::session::capabilities::ClientCapabilities;
 use crate::stages::Stages;
@@ -42,7 +42,7 @@ pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request
         context.client = Client::Legacy(session.clone());
         // What is offered is known once the servers were asked.
         let stages = stages_of(gateway, incoming, &context, request).await;
-        return initialized(&stages, id, session.version);
+        return initialized(&stages, id, session);
     }
     context.client = match session_of(gateway, incoming.head.who(), incoming.head.headers()) {
         Ok(session) => Client::Legacy(session),
@@ -107,11 +107,11 @@ fn open_session(gateway: &Gateway, incoming: &IncomingRequest, request: &Request
     gateway.sessions.open(incoming.head.who(), version, capabilities)
 }
 
-fn initialized(stages: &Stages<'_>, id: String, version: Version) -> Ended {
+fn initialized(stages: &Stages<'_>, id: String, session: Arc<Session>) -> Ended {
     let (context, snapshot) = (stages.context, &stages.snapshot);
-    let result = initialize_result(snapshot, &context.who, &context.route, version);
+    let result = initialize_result(snapshot, &context.who, &context.route, session.version);
     let mut ended = stages.answered(result);
-    ended.reply = ended.reply.with_session(id);
+    ended.reply = ended.reply.with_session(id).with_effect(Effect::Opened(session));
     ended
 }
 
@@ -202,11 +202,8 @@ pub(crate) fn end_session(gateway: &Gateway, incoming: IncomingRequest) -> Ended
         Ok(session) => session,
         Err(ended) => return *ended,
     };
-    gateway.sessions.close(&session);
     let snapshot = incoming.snapshot.clone();
-    let key = upstream::SessionKey::Client(session.digest);
-    snapshot.servers().for_each(|server| server.forget(&key));
-    let reply = Prepared::empty(StatusCode::NO_CONTENT);
+    let reply = Prepared::empty(StatusCode::NO_CONTENT).with_effect(Effect::Ends(session.clone()));
     answered_here(&incoming.without_message(session), &snapshot, reply)
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ledger::{Event, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage};
 use mcp::translate::LogLevel;
 use mcp::{ErrorCode, ServerNotice};
-use policy::ToolEntry;
+use policy::{Target, ToolEntry};
 use screening::result::walk::Message;
 use screening::result::{ScreenedResult, Withheld};
 use upstream::{ListKind, Observer, OpenCall, RawNotification, RawServerRequest, ServerEvent, Waiting};
@@ -15,6 +15,7 @@ use vocabulary::ServerId;
 
 use crate::context::RequestContext;
 use crate::context::client::Client;
+use crate::delivery::About;
 use crate::events::server_request::put_to_client;
 use crate::gateway::Gateway;
 use crate::message::adapted::ProgressToken;
@@ -35,6 +36,8 @@ pub(crate) struct CallObserver<'a> {
     pub(crate) budget: EventBudget,
     /// The tool that is called.
     pub(crate) tool: Option<&'a str>,
+    /// What is observed: what the client must be allowed, to hear of it.
+    pub(crate) about: About,
 }
 
 impl Observer for CallObserver<'_> {
@@ -50,7 +53,7 @@ impl Observer for CallObserver<'_> {
     fn quiet(&self) -> Waiting<'_> {
         Box::pin(async move {
             // The stream keeps itself alive from here on.
-            self.context.stream.open(self.context.session()).await;
+            self.context.stream.open(self.context.opener(self.about.clone())).await;
         })
     }
 
@@ -115,7 +118,8 @@ impl CallObserver<'_> {
         if self.budget.is_exhausted() || self.budget.hears_no_notifications() {
             return;
         }
-        let screened = self.screened(method, told).await;
+        let tool = self.tool_of_task(method, &told);
+        let screened = self.screened(told, tool.as_ref()).await;
         let passed_on = match &screened {
             Ok(params) if params.acts().is_empty() => PassedOn::Unchanged,
             Ok(_) | Err(_) => PassedOn::Troublesome,
@@ -124,15 +128,17 @@ impl CallObserver<'_> {
             record_exhausted_budget(self.gateway, self.context, self.server, Consequence::Unheard).await;
         }
         match screened {
-            Ok(params) => self.forward(method, params).await,
+            Ok(params) => {
+                let about = tool.map_or_else(|| self.about.clone(), about_task);
+                self.forward(method, params, about).await;
+            }
             Err(_) => tracing::warn!(server = %self.server, %method, "a notification was withheld"),
         }
     }
 
-    async fn screened(&self, method: ServerNotice, told: RawNotification) -> Result<ScreenedResult, Withheld> {
-        let tool = self.tool_of_task(method, &told);
+    async fn screened(&self, told: RawNotification, tool: Option<&Arc<ToolEntry>>) -> Result<ScreenedResult, Withheld> {
         let params = told.into_params();
-        match &tool {
+        match tool {
             // The result of a task is a tool's.
             Some(tool) => {
                 let in_force = self.gateway.in_force();
@@ -152,7 +158,7 @@ impl CallObserver<'_> {
         self.gateway.tasks.tool_of(task, &self.context.who, self.server)
     }
 
-    async fn forward(&self, method: ServerNotice, params: ScreenedResult) {
+    async fn forward(&self, method: ServerNotice, params: ScreenedResult, about: About) {
         let message = match method {
             ServerNotice::Progress => self.progress(params),
             ServerNotice::Message if self.is_anybodys() || !self.wants_logs(&params) => None,
@@ -170,7 +176,7 @@ impl CallObserver<'_> {
             | ServerNotice::SubscriptionAcknowledged => None,
         };
         if let Some(message) = message {
-            self.context.say(&message).await;
+            self.context.say(about, &message).await;
         }
     }
 
@@ -191,17 +197,17 @@ impl CallObserver<'_> {
 
     /// A resource changed: told to the client if it subscribed.
     async fn resource_updated(&self, params: &ScreenedResult) {
-        let uri = mcp::server::text_member(params.bytes(), "uri");
-        let subscribed = |session: &Arc<Session>| {
-            uri.as_deref()
-                .is_some_and(|uri| session.is_subscribed(self.server, uri))
+        let Some(uri) = mcp::server::text_member(params.bytes(), "uri") else {
+            return;
         };
-        let Some(session) = self.context.session().filter(|session| subscribed(session)) else {
+        let subscribed = |session: &&Arc<Session>| session.is_subscribed(self.server, &uri);
+        let Some(session) = self.context.session().filter(subscribed) else {
             return;
         };
         if let Some(standing) = session.standing() {
             let message = ClientMessage::notification(ServerNotice::ResourceUpdated, params);
-            standing.say(&message).await;
+            let about = About::Resource(self.server.clone(), uri.into(), self.context.arrival.address);
+            standing.say(&message, about).await;
         }
     }
 
@@ -226,7 +232,7 @@ impl CallObserver<'_> {
     async fn put(&self, question: RawServerRequest) {
         match &self.context.client {
             Client::Legacy(_) if self.context.stream.takes_streams() => {
-                self.context.stream.open(self.context.session()).await;
+                self.context.stream.open(self.context.opener(self.about.clone())).await;
                 put_to_client(self.gateway, self.context, &self.budget, self.server, question).await;
             }
             Client::Legacy(_) | Client::Modern(_) | Client::Unknown => {
@@ -240,6 +246,11 @@ impl CallObserver<'_> {
             }
         }
     }
+}
+
+/// News of a task are for whoever may ask for it.
+fn about_task(tool: Arc<ToolEntry>) -> About {
+    About::Target(mcp::Method::TasksGet.as_str().into(), Target::Tool(tool))
 }
 
 /// The list that a notification says has changed.

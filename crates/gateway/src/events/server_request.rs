@@ -74,13 +74,8 @@ pub(crate) async fn put_to_client(
 async fn ask_in_session(gateway: &Gateway, context: &RequestContext, allowed: AllowedRequest, reply: Reply) {
     let Some(session) = context.session() else { return };
     let mut posed = session.pose();
-    context
-        .say(&ClientMessage::request(
-            posed.id(),
-            allowed.method,
-            allowed.params.as_ref(),
-        ))
-        .await;
+    let question = ClientMessage::request(posed.id(), allowed.method, allowed.params.as_ref());
+    context.say(allowed.about(), &question).await;
     let answer = tokio::select! {
         answer = tokio::time::timeout(LONGEST_THOUGHT, posed.answer()) => answer.ok().flatten(),
         () = session.ended() => None,
@@ -88,6 +83,7 @@ async fn ask_in_session(gateway: &Gateway, context: &RequestContext, allowed: Al
     };
     drop(posed);
     let content = match answer {
+        Some(_) if !allowed.is_allowed_now(&gateway.in_force(), context) => no_longer_allowed(),
         Some(content) => check_answer(gateway, content),
         None => compose::error_content(ErrorCode::InternalError, "the client did not answer in time"),
     };
@@ -101,6 +97,14 @@ async fn ask_in_session(gateway: &Gateway, context: &RequestContext, allowed: Al
             ))
             .await;
     }
+}
+
+/// What a server is told whose question was put, and whose answer may not leave any more.
+pub(crate) fn no_longer_allowed() -> Content {
+    compose::error_content(
+        ErrorCode::Denied,
+        "the policies of the gateway no longer allow this question",
+    )
 }
 
 /// A client's answer leaves under the limits of arguments that are in force now.
@@ -198,6 +202,7 @@ pub(crate) async fn allow_screened(
             facts,
             decision: decision(&in_force, Verdict::Allow, grounds.policy_id, grounds.code),
             arrival,
+            server: server.clone(),
             _permit: permit,
         }),
         Err(unasked) => Err(refused(gateway, context, &arrival, facts, unasked).await),

@@ -10,6 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, Sleep};
 
+use crate::delivery::{Listener, Releases, Told, Unheard};
 use crate::message::Event;
 use crate::message::pieces::Pieces;
 
@@ -24,50 +25,78 @@ pub enum ReplyBody {
 /// A quiet stream says something now and then, so that nobody on the way closes it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The events of one stream.
+/// The events of one stream. Every one is decided on when the connection takes it, by the rules in force then; the stream
+/// ends with the credential that it was opened with.
 pub struct EventBody {
-    events: mpsc::Receiver<Event>,
+    told: mpsc::Receiver<Told>,
+    listener: Listener,
+    rules: Arc<dyn Releases>,
     alarm: Pin<Box<Sleep>>,
     gone: Arc<Notify>,
-    until: Option<Instant>,
+    until: Instant,
 }
 
+/// Longer than any stream.
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// A stream without an end of its own ends after this time, so that the credential is shown again.
 const LONGEST_STREAM: Duration = Duration::from_secs(15 * 60);
 
 impl EventBody {
-    pub(crate) fn new(events: mpsc::Receiver<Event>, gone: Arc<Notify>) -> Self {
+    pub(crate) fn new(told: mpsc::Receiver<Told>, listener: Listener, rules: Arc<dyn Releases>) -> Self {
+        let until = Instant::now() + rules.time_left(&listener).min(A_YEAR);
         Self {
-            events,
-            alarm: Box::pin(tokio::time::sleep(KEEP_ALIVE)),
-            gone,
-            until: None,
+            told,
+            listener,
+            rules,
+            alarm: Box::pin(tokio::time::sleep_until(until.min(Instant::now() + KEEP_ALIVE))),
+            gone: Arc::new(Notify::new()),
+            until,
         }
+    }
+
+    /// The same, telling when it is gone.
+    pub(crate) fn telling(mut self, gone: Arc<Notify>) -> Self {
+        self.gone = gone;
+        self
     }
 
     /// The same, but not for ever.
     pub(crate) fn for_a_while(mut self) -> Self {
-        self.until = Some(Instant::now() + LONGEST_STREAM);
+        self.until = self.until.min(Instant::now() + LONGEST_STREAM);
         self
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
+        if Instant::now() >= self.until {
             return Poll::Ready(None);
         }
-        let polled = self.events.poll_recv(context);
+        let polled = self.poll_told(context);
         let rings = polled.is_pending() && self.alarm.as_mut().poll(context).is_ready();
         if rings || polled.is_ready() {
-            self.alarm.as_mut().reset(Instant::now() + KEEP_ALIVE);
+            self.alarm.as_mut().reset(self.until.min(Instant::now() + KEEP_ALIVE));
         }
         if rings {
             // Polled again at once, so that the alarm is set.
             context.waker().wake_by_ref();
             return Poll::Ready(Some(Event::keep_alive()));
         }
-        match polled {
-            Poll::Ready(Some(event)) if event.is_end() => Poll::Ready(None),
-            polled @ (Poll::Ready(_) | Poll::Pending) => polled,
+        polled
+    }
+
+    /// The next event that whoever listens may have.
+    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        loop {
+            match std::task::ready!(self.told.poll_recv(context)) {
+                None => return Poll::Ready(None),
+                Some(told) if told.is_end() => return Poll::Ready(None),
+                Some(told) => match self.rules.release(told, &self.listener) {
+                    Ok(event) => return Poll::Ready(Some(event)),
+                    Err(Unheard::Withheld) => {
+                        tracing::debug!("a message on a stream is withheld by the rules in force")
+                    }
+                    Err(Unheard::Ended) => return Poll::Ready(None),
+                },
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::{Notify, mpsc};
 use vocabulary::lock;
 
+use crate::delivery::{About, Listener, Releases, Told};
 use crate::message::{ClientMessage, Event};
 use crate::reply::body::EventBody;
 use crate::session::Session;
@@ -24,8 +25,12 @@ pub(crate) enum Streams {
 /// See the module.
 pub(crate) struct ResponseStream {
     streams: Streams,
+    /// Who knows the rules in force while it goes on.
+    rules: Option<Arc<dyn Releases>>,
     /// None once the answer goes without a stream.
     destination: OnceLock<Option<Destination>>,
+    /// What the request is about whose stream it is.
+    about: OnceLock<About>,
     body: Mutex<Handover>,
     gone: Arc<Notify>,
     /// Bytes of what was said before the answer.
@@ -39,19 +44,40 @@ struct Handover {
     waits: Option<Waker>,
 }
 
+/// What it takes to begin a stream.
+pub(crate) struct Opener<'a> {
+    /// In a session it can be resumed.
+    pub(crate) session: Option<&'a Arc<Session>>,
+    pub(crate) listener: Listener,
+    /// What the request is about.
+    pub(crate) about: About,
+}
+
 /// Where the events go.
 pub(crate) enum Destination {
     /// Straight to the client; what it does not hear is lost.
-    Plain(mpsc::Sender<Event>),
+    Plain(mpsc::Sender<Told>),
     /// To a buffer from which the client can resume.
     Replay(Arc<ReplayBuffer>),
 }
 
 impl ResponseStream {
-    pub(crate) fn new(streams: Streams) -> Arc<Self> {
+    /// For a client that takes streams.
+    pub(crate) fn taken(rules: Arc<dyn Releases>) -> Arc<Self> {
+        Self::new(Streams::Taken, Some(rules))
+    }
+
+    /// For one that does not, or cannot be given one.
+    pub(crate) fn refused() -> Arc<Self> {
+        Self::new(Streams::Refused, None)
+    }
+
+    fn new(streams: Streams, rules: Option<Arc<dyn Releases>>) -> Arc<Self> {
         Arc::new(Self {
             streams,
+            rules,
             destination: OnceLock::new(),
+            about: OnceLock::new(),
             body: Mutex::default(),
             gone: Arc::new(Notify::new()),
             said: AtomicU64::new(0),
@@ -62,6 +88,8 @@ impl ResponseStream {
     pub(crate) fn on_replay(replay: Arc<ReplayBuffer>) -> Arc<Self> {
         Arc::new(Self {
             streams: Streams::Taken,
+            rules: None,
+            about: OnceLock::new(),
             destination: OnceLock::from(Some(Destination::Replay(replay))),
             body: Mutex::default(),
             gone: Arc::new(Notify::new()),
@@ -91,23 +119,26 @@ impl ResponseStream {
         }
     }
 
-    /// Begins the stream. In a session it can be resumed.
-    pub(crate) async fn open(&self, session: Option<&Arc<Session>>) -> Option<&Destination> {
+    /// Begins the stream.
+    pub(crate) async fn open(&self, opener: Opener<'_>) -> Option<&Destination> {
         if self.streams == Streams::Refused {
             return None;
         }
         if let Some(destination) = self.destination.get() {
             return destination.as_ref();
         }
+        let rules = self.rules.clone()?;
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        let destination = match session {
+        let _ = self.about.set(opener.about);
+        let destination = match opener.session {
             Some(session) => Destination::Replay(session.open_replay(sender).await),
             None => Destination::Plain(sender),
         };
         // Under the lock: who sees that there is a stream finds it.
         let mut handover = lock(&self.body);
         if self.destination.set(Some(destination)).is_ok() {
-            handover.body = Some(EventBody::new(receiver, self.gone.clone()));
+            let body = EventBody::new(receiver, opener.listener, rules);
+            handover.body = Some(body.telling(self.gone.clone()));
             if let Some(waits) = handover.waits.take() {
                 waits.wake();
             }
@@ -116,10 +147,10 @@ impl ResponseStream {
     }
 
     /// Says something, beginning the stream if need be. Waits for a slow client.
-    pub(crate) async fn say(&self, session: Option<&Arc<Session>>, message: &ClientMessage) {
-        if let Some(destination) = self.open(session).await {
+    pub(crate) async fn say(&self, opener: Opener<'_>, about: About, message: &ClientMessage) {
+        if let Some(destination) = self.open(opener).await {
             self.said.fetch_add(message.len() as u64, Ordering::Relaxed);
-            destination.send(message).await;
+            destination.send(message, about).await;
         }
     }
 
@@ -141,10 +172,11 @@ impl ResponseStream {
     /// The last event; the stream ends behind it.
     pub(crate) async fn finish(&self, answer: &ClientMessage) {
         if let Some(Some(destination)) = self.destination.get() {
-            destination.send(answer).await;
+            let about = self.about.get().cloned().unwrap_or(About::Own);
+            destination.send(answer, About::Answer(Box::new(about))).await;
             match destination {
                 // An empty event: a call that waits for its client's answers may keep the sender for long.
-                Destination::Plain(sender) => drop(sender.send(Event::end()).await),
+                Destination::Plain(sender) => drop(sender.send(Told::sign(Event::end())).await),
                 Destination::Replay(replay) => replay.end().await,
             }
         }
@@ -152,25 +184,53 @@ impl ResponseStream {
 }
 
 impl Destination {
-    async fn send(&self, message: &ClientMessage) {
+    async fn send(&self, message: &ClientMessage, about: About) {
         match self {
             Self::Plain(sender) => {
-                let _ = sender.send(Event::of(message, None)).await;
+                let _ = sender.send(Told::new(message, None, about)).await;
             }
-            Self::Replay(replay) => replay.say(message).await,
+            Self::Replay(replay) => replay.say(message, about).await,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
     use http_body_util::BodyExt as _;
     use mcp::ServerNotice;
 
+    use crate::delivery::Unheard;
+    use crate::edge::shown::ShownCredential;
     use crate::reply::body::ReplyBody;
 
     use super::*;
+
+    /// Lets everything through.
+    struct Everything;
+
+    impl Releases for Everything {
+        fn release(&self, told: Told, _: &Listener) -> Result<Event, Unheard> {
+            Ok(told.unasked())
+        }
+
+        fn time_left(&self, _: &Listener) -> Duration {
+            Duration::MAX
+        }
+    }
+
+    fn opener() -> Opener<'static> {
+        Opener {
+            session: None,
+            listener: Listener {
+                who: Arc::new(crate::session::principal("ann")),
+                shown: ShownCredential::sample(),
+            },
+            about: About::Own,
+        }
+    }
 
     async fn next(body: &mut ReplyBody) -> Option<Bytes> {
         Some(body.frame().await?.ok()?.into_data().ok()?.joined())
@@ -178,14 +238,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_another_task_begins_reaches_the_connection_at_once() {
-        let stream = ResponseStream::new(Streams::Taken);
+        let stream = ResponseStream::taken(Arc::new(Everything));
         let waiting = tokio::spawn({
             let stream = stream.clone();
             async move { std::future::poll_fn(|context| stream.poll_body(context)).await }
         });
         tokio::task::yield_now().await;
         let progress = ClientMessage::own_notification(ServerNotice::Progress, None);
-        stream.say(None, &progress).await;
+        stream.say(opener(), About::Own, &progress).await;
         let mut body = ReplyBody::Events(Box::new(waiting.await.unwrap()));
         assert!(stream.is_stream());
         stream.finish(&progress).await;
@@ -196,9 +256,9 @@ mod tests {
 
     #[tokio::test]
     async fn no_stream_begins_once_the_answer_goes_without_one() {
-        let stream = ResponseStream::new(Streams::Taken);
+        let stream = ResponseStream::taken(Arc::new(Everything));
         assert!(!stream.is_stream());
-        assert!(stream.open(None).await.is_none());
+        assert!(stream.open(opener()).await.is_none());
         assert!(!stream.is_stream());
     }
 }

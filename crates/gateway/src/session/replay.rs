@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, mpsc};
 
+use crate::delivery::{About, Told};
 use crate::message::{ClientMessage, Event};
 
 /// One stream of a session.
@@ -19,14 +20,14 @@ struct State {
     last: u64,
     kept: VecDeque<Kept>,
     bytes: usize,
-    listener: Option<mpsc::Sender<Event>>,
+    listener: Option<mpsc::Sender<Told>>,
     ended: bool,
 }
 
 /// An event that can be heard again.
 struct Kept {
     number: u64,
-    event: Event,
+    told: Told,
     said: Instant,
 }
 
@@ -59,29 +60,29 @@ impl ReplayBuffer {
     }
 
     /// Gives the stream its first listener.
-    pub(crate) async fn begin(&self, listener: mpsc::Sender<Event>, opening: Opening) {
+    pub(crate) async fn begin(&self, listener: mpsc::Sender<Told>, opening: Opening) {
         let mut state = self.state.lock().await;
         if opening == Opening::Announced {
             let id = format!("{}.{}", self.number, state.last);
-            let _ = listener.try_send(Event::opening(&id, RETRY_MS));
+            let _ = listener.try_send(Told::sign(Event::opening(&id, RETRY_MS)));
         }
         state.listener = Some(listener);
     }
 
     /// Says something, and keeps it for a listener that comes back.
-    pub(crate) async fn say(&self, message: &ClientMessage) {
+    pub(crate) async fn say(&self, message: &ClientMessage, about: About) {
         let said = Instant::now();
         let mut state = self.state.lock().await;
         state.last += 1;
         let number = state.last;
-        let event = Event::of(message, Some(&format!("{}.{number}", self.number)));
+        let told = Told::new(message, Some(&format!("{}.{number}", self.number)), about);
         state.keep(Kept {
             number,
-            event: event.clone(),
+            told: told.for_later(),
             said,
         });
         if let Some(listener) = &state.listener {
-            let sent = tokio::time::timeout(LONGEST_STALL, listener.send(event)).await;
+            let sent = tokio::time::timeout(LONGEST_STALL, listener.send(told)).await;
             if !matches!(sent, Ok(Ok(()))) {
                 state.listener = None;
             }
@@ -103,20 +104,20 @@ impl ReplayBuffer {
     /// Resumes the stream behind event `after`: what was kept since, then what comes. Whoever
     /// listened before hears nothing more. What was judged before the rules in force came, at `rules_since`, is not
     /// said again: they might not let it pass.
-    pub(crate) async fn resume_after(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Event> {
+    pub(crate) async fn resume_after(&self, after: u64, rules_since: Option<Instant>) -> mpsc::Receiver<Told> {
         let mut state = self.state.lock().await;
         if let Some(since) = rules_since {
             state.forget_until(since);
         }
-        let missed: Vec<Event> = state
+        let missed: Vec<Told> = state
             .kept
             .iter()
             .filter(|kept| kept.number > after)
-            .map(|kept| kept.event.clone())
+            .map(|kept| kept.told.clone())
             .collect();
         let (sender, receiver) = mpsc::channel(missed.len() + BACKLOG);
-        for event in missed {
-            let _ = sender.try_send(event);
+        for told in missed {
+            let _ = sender.try_send(told);
         }
         state.listener = (!state.ended).then_some(sender);
         receiver
@@ -126,21 +127,21 @@ impl ReplayBuffer {
 impl State {
     fn forget_until(&mut self, rules_since: Instant) {
         self.kept.retain(|kept| kept.said > rules_since + BEING_JUDGED);
-        self.bytes = self.kept.iter().map(|kept| kept.event.len()).sum();
+        self.bytes = self.kept.iter().map(|kept| kept.told.len()).sum();
     }
 
     fn keep(&mut self, kept: Kept) {
-        if kept.event.len() > MOST_BYTES {
+        if kept.told.len() > MOST_BYTES {
             // Too large to be kept: whoever comes back later does not get it, and nothing before it.
             self.kept.clear();
             self.bytes = 0;
             return;
         }
-        self.bytes += kept.event.len();
+        self.bytes += kept.told.len();
         self.kept.push_back(kept);
         while self.kept.len() > MOST_EVENTS || self.bytes > MOST_BYTES {
             if let Some(dropped) = self.kept.pop_front() {
-                self.bytes -= dropped.event.len();
+                self.bytes -= dropped.told.len();
             }
         }
     }
@@ -160,9 +161,9 @@ mod tests {
 
     use super::*;
 
-    async fn heard(receiver: &mut mpsc::Receiver<Event>) -> String {
-        let event = receiver.recv().await.expect("an event");
-        String::from_utf8(event.into_bytes().to_vec()).expect("text")
+    async fn heard(receiver: &mut mpsc::Receiver<Told>) -> String {
+        let told = receiver.recv().await.expect("an event");
+        String::from_utf8(told.unasked().into_bytes().to_vec()).expect("text")
     }
 
     fn told(text: &'static str) -> ClientMessage {
@@ -170,7 +171,7 @@ mod tests {
     }
 
     /// Whether the next event has this id and says this.
-    async fn heard_as(receiver: &mut mpsc::Receiver<Event>, id: &str, text: &str) -> bool {
+    async fn heard_as(receiver: &mut mpsc::Receiver<Told>, id: &str, text: &str) -> bool {
         let event = heard(receiver).await;
         event.contains(&format!("id: {id}\n")) && event.contains(&format!("\"params\":\"{text}\""))
     }
@@ -180,12 +181,12 @@ mod tests {
         let replay = ReplayBuffer::new(3);
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
         replay.begin(sender, Opening::Announced).await;
-        replay.say(&told("one")).await;
+        replay.say(&told("one"), About::Own).await;
         assert!(heard(&mut receiver).await.starts_with("id: 3.0\nretry:"));
         assert!(heard_as(&mut receiver, "3.1", "one").await);
         drop(receiver);
-        replay.say(&told("two")).await;
-        replay.say(&told("three")).await;
+        replay.say(&told("two"), About::Own).await;
+        replay.say(&told("three"), About::Own).await;
         replay.end().await;
         let mut again = replay.resume_after(2, None).await;
         assert!(heard_as(&mut again, "3.3", "three").await);
@@ -195,10 +196,10 @@ mod tests {
     #[tokio::test]
     async fn what_older_rules_let_pass_is_not_said_again() {
         let replay = ReplayBuffer::new(3);
-        replay.say(&told("one")).await;
+        replay.say(&told("one"), About::Own).await;
         let mut again = replay.resume_after(0, Some(Instant::now())).await;
         assert!(again.try_recv().is_err());
-        replay.say(&told("two")).await;
+        replay.say(&told("two"), About::Own).await;
         assert!(heard_as(&mut again, "3.2", "two").await, "it is heard on");
     }
 
@@ -208,13 +209,13 @@ mod tests {
         let text = OwnValue::Text("x".repeat(8192).into());
         let large = ClientMessage::own_notification(ServerNotice::Message, Some(&text));
         for _ in 0..MOST_EVENTS * 2 {
-            replay.say(&large).await;
+            replay.say(&large, About::Own).await;
         }
         let state = replay.state.lock().await;
         assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);
         assert_eq!(
             state.bytes,
-            state.kept.iter().map(|kept| kept.event.len()).sum::<usize>()
+            state.kept.iter().map(|kept| kept.told.len()).sum::<usize>()
         );
     }
 

@@ -2,9 +2,14 @@
 
 use ledger::{Arrival, DecisionFacts, MessageFacts};
 use mcp::mrtr::InputMethod;
-use policy::Permit;
+use policy::{CallFacts, Decision, Permit, Target};
 use screening::result::ScreenedResult;
+use vocabulary::json::Value;
+use vocabulary::{Digest, ServerId};
 
+use crate::context::RequestContext;
+use crate::delivery::About;
+use crate::snapshot::Snapshot;
 use crate::state::event_budget::PassedOn;
 
 /// See the module.
@@ -14,11 +19,34 @@ pub(crate) struct AllowedRequest {
     pub(crate) facts: MessageFacts,
     pub(crate) decision: DecisionFacts,
     pub(crate) arrival: Arrival,
+    /// Whose question it is.
+    pub(crate) server: ServerId,
     /// Held so that nothing is put to a client that no policy allowed.
     pub(crate) _permit: Permit,
 }
 
 impl AllowedRequest {
+    /// What a client must be allowed, to be asked this.
+    pub(crate) fn about(&self) -> About {
+        About::Target(self.method.as_str().into(), Target::Server(self.server.clone()))
+    }
+
+    /// Whether it would be put now: the answer to it leaves only then.
+    pub(crate) fn is_allowed_now(&self, in_force: &Snapshot, context: &RequestContext) -> bool {
+        let caller = in_force.policy.caller(&context.who);
+        let target = Target::Server(self.server.clone());
+        let facts = CallFacts {
+            arguments: &Value::Object(Vec::new()),
+            args_hash: Digest::of(b""),
+            address: context.arrival.address,
+        };
+        let known = in_force.policy.resolve_target(&caller, self.method.as_str(), &target);
+        known.is_ok_and(|known| {
+            let decided = in_force.policy.decide_target(&caller, known, &facts);
+            matches!(decided, Decision::Allow(..))
+        })
+    }
+
     /// Whether anything had to be changed about it.
     pub(crate) fn passed_on(&self) -> PassedOn {
         match &self.params {

@@ -12,6 +12,7 @@ use upstream::{Dispatched, Failure, Reply, SeenConfinement};
 use vocabulary::{Digest, lock, random_hex};
 
 use crate::context::RequestContext;
+use crate::delivery::About;
 use crate::message::adapted::ProgressToken;
 use crate::session::owner::Owner;
 use crate::state::allowed_request::AllowedRequest;
@@ -52,6 +53,8 @@ pub(crate) struct OpenRequest {
 pub(crate) struct CurrentRequest {
     pub(crate) context: RequestContext,
     pub(crate) token: Option<ProgressToken>,
+    /// What the client must be allowed, to hear of it.
+    pub(crate) about: About,
 }
 
 /// The calls that wait.

@@ -8,6 +8,7 @@ use upstream::{Failure, Guest, ListKind, NoObserver, Observer, Server, ServerEve
 use vocabulary::{Digest, Era, ServerId};
 
 use crate::context::RequestContext;
+use crate::delivery::About;
 use crate::edge::route::Route;
 use crate::events::observer::changed_list;
 use crate::gateway::Gateway;
@@ -18,7 +19,7 @@ use crate::state::changes::Change;
 /// What a change means to one client.
 pub(crate) enum ForClient {
     Nothing,
-    ListChanged(ListKind),
+    ListChanged(ListKind, About),
     Recheck,
     Stop,
 }
@@ -58,7 +59,7 @@ pub(crate) fn meaning(
         Ok(Change::SnapshotReplaced) | Err(broadcast::error::RecvError::Lagged(_)) => {
             let now = tools_seen(&gateway.in_force(), context);
             match known.renew(now) {
-                true => ForClient::ListChanged(ListKind::Tools),
+                true => ForClient::ListChanged(ListKind::Tools, About::Own),
                 false => ForClient::Nothing,
             }
         }
@@ -73,13 +74,13 @@ pub(crate) fn meaning(
             let offers = Offers::of(
                 &gateway.in_force(),
                 &context.who,
-                &Route::Server(server),
+                &Route::Server(server.clone()),
                 context.client.era(),
             );
             match kind {
-                ListKind::Prompts if on_route && offers.prompts => ForClient::ListChanged(kind),
+                ListKind::Prompts if on_route && offers.prompts => ForClient::ListChanged(kind, About::Server(server)),
                 ListKind::Resources | ListKind::Templates if on_route && offers.resources => {
-                    ForClient::ListChanged(kind)
+                    ForClient::ListChanged(kind, About::Server(server))
                 }
                 ListKind::Prompts | ListKind::Resources | ListKind::Templates | ListKind::Tools | ListKind::Tasks => {
                     ForClient::Nothing

@@ -9,21 +9,21 @@ use bytes::Bytes;
 use http::StatusCode;
 use ledger::{Arrival, Ending, MessageFacts, Verdict};
 use mcp::method::recordable;
-use mcp::{ErrorCode, Request, RequestId, ServerNotice};
-use policy::{CallFacts, Decision, Grounds, Target};
+use mcp::{ErrorCode, Method, Request, RequestId, ServerNotice};
+use policy::Decision;
 use screening::result::walk::Message;
-use tokio::sync::{Notify, broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use upstream::{Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
-use vocabulary::json::Value;
-use vocabulary::{Digest, ReceiptId, ServerId};
+use vocabulary::{ReceiptId, ServerId};
 
 use crate::context::{Ended, RequestContext};
+use crate::delivery::{About, Told, subscription};
 use crate::events::observer::{Consequence, record_exhausted_budget};
 use crate::gateway::Gateway;
 use crate::list::federated::Gathering;
 use crate::message::adapted::SUBSCRIPTION_ID;
 use crate::message::own::OwnValue;
-use crate::message::{Adapted, ClientMessage, Event, OwnResult};
+use crate::message::{Adapted, ClientMessage, OwnResult};
 use crate::offers::Offers;
 use crate::outcome::answered_here;
 use crate::reply::Prepared;
@@ -61,6 +61,7 @@ pub(crate) async fn listen(stages: &Stages<'_>, request: &Request) -> Ended {
     let Some(gateway) = stages.gateway.shared() else {
         return context.refused_with(request, ErrorCode::InternalError, "the gateway stops");
     };
+    let rules = gateway.clone();
     let (topics, by_server) = honoured(stages, wanted).await;
     let (sender, receiver) = mpsc::channel(BACKLOG);
     let subscription = Subscription {
@@ -76,7 +77,7 @@ pub(crate) async fn listen(stages: &Stages<'_>, request: &Request) -> Ended {
     drop(told);
     subscription.acknowledge().await;
     tokio::spawn(subscription.run(gateway, changes, updates));
-    let body = EventBody::new(receiver, Arc::new(Notify::new()));
+    let body = EventBody::new(receiver, context.listener(), rules);
     answered_here(context, &stages.snapshot, Prepared::events(body))
 }
 
@@ -121,33 +122,18 @@ async fn honoured(stages: &Stages<'_>, wanted: &[u8]) -> (Topics, Vec<(Arc<Serve
 
 /// Decides one subscription like any other request, and puts it on record.
 async fn allow_subscription(stages: &Stages<'_>, server: &ServerId, uri: &str) -> bool {
-    const ACTION: &str = "resources/subscribe";
-    let (context, policy) = (stages.context, &stages.snapshot.policy);
-    let target = Target::Resource {
-        server: server.clone(),
-        uri: uri.into(),
-    };
-    let call = CallFacts {
-        arguments: &Value::Object(Vec::new()),
-        args_hash: Digest::of(uri.as_bytes()),
-        address: context.arrival.address,
-    };
+    let context = stages.context;
     let message = MessageFacts {
-        method: ACTION.to_owned(),
+        method: Method::Subscribe.as_str().to_owned(),
         server_id: Some(server.to_string()),
         tool_name: Some(recordable(uri)),
         ..context.facts()
     };
-    let (verdict, grounds) = match policy.resolve_target(&stages.caller, ACTION, &target) {
-        Ok(known) => match policy.decide_target(&stages.caller, known, &call) {
-            Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
-            Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
-            Decision::Deny(grounds) => (Verdict::Deny, grounds),
-        },
-        Err(missing) => {
-            let (policy_id, code) = (missing.policy_id, missing.code);
-            (Verdict::Deny, Grounds { policy_id, code })
-        }
+    let address = context.arrival.address;
+    let (verdict, grounds) = match subscription(&stages.snapshot, &context.who, (server, uri), address) {
+        Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
+        Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
+        Decision::Deny(grounds) => (Verdict::Deny, grounds),
     };
     let decision = stages.decision(verdict, grounds.policy_id, grounds.code);
     let who = context.who.clone();
@@ -240,7 +226,7 @@ struct Subscription {
     context: RequestContext,
     id: RequestId,
     topics: Topics,
-    sender: mpsc::Sender<Event>,
+    sender: mpsc::Sender<Told>,
 }
 
 impl Subscription {
@@ -268,12 +254,13 @@ impl Subscription {
             ("_meta", self.meta()),
         ]);
         let method = ServerNotice::SubscriptionAcknowledged;
-        self.say(&ClientMessage::own_notification(method, Some(&params))).await;
+        self.say(&ClientMessage::own_notification(method, Some(&params)), About::Own)
+            .await;
     }
 
-    async fn say(&self, message: &ClientMessage) {
-        let event = Event::of(message, None);
-        let _ = tokio::time::timeout(SUBSCRIBING, self.sender.send(event)).await;
+    async fn say(&self, message: &ClientMessage, about: About) {
+        let told = Told::new(message, None, about);
+        let _ = tokio::time::timeout(SUBSCRIBING, self.sender.send(told)).await;
     }
 
     async fn run(
@@ -299,8 +286,8 @@ impl Subscription {
                     }
                 }
                 change = changes.recv() => match meaning(&gateway, &self.context, change, &mut known) {
-                    ForClient::ListChanged(kind) if self.wants(kind) => self.change(kind).await,
-                    ForClient::ListChanged(_) | ForClient::Nothing => {}
+                    ForClient::ListChanged(kind, about) if self.wants(kind) => self.change(kind, about).await,
+                    ForClient::ListChanged(..) | ForClient::Nothing => {}
                     ForClient::Stop | ForClient::Recheck => return self.end().await,
                 },
             }
@@ -316,10 +303,10 @@ impl Subscription {
         }
     }
 
-    async fn change(&self, kind: ListKind) {
+    async fn change(&self, kind: ListKind, about: About) {
         let params = OwnValue::Object(vec![("_meta", self.meta())]);
-        self.say(&ClientMessage::own_notification(notification_of(kind), Some(&params)))
-            .await;
+        let message = ClientMessage::own_notification(notification_of(kind), Some(&params));
+        self.say(&message, about).await;
     }
 
     async fn update(&self, gateway: &Gateway, (server, raw): Update) -> PassedOn {
@@ -333,11 +320,13 @@ impl Subscription {
             PassedOn::Troublesome
         };
         let uri = mcp::server::text_member(params.bytes(), "uri");
-        let wanted = uri.is_some_and(|uri| self.topics.uris.contains(&uri));
-        let adapted = wanted.then(|| Adapted::of_subscription(params, &self.id)).flatten();
-        if let Some(adapted) = adapted {
+        let Some(uri) = uri.filter(|uri| self.topics.uris.contains(uri)) else {
+            return passed_on;
+        };
+        if let Some(adapted) = Adapted::of_subscription(params, &self.id) {
             let message = ClientMessage::adapted_notification(ServerNotice::ResourceUpdated, &adapted);
-            self.say(&message).await;
+            let about = About::Resource(server, uri.into(), self.context.arrival.address);
+            self.say(&message, about).await;
         }
         passed_on
     }
@@ -345,6 +334,6 @@ impl Subscription {
     async fn end(&self) {
         let members = [("resultType", OwnValue::Fixed("\"complete\"")), ("_meta", self.meta())];
         let message = ClientMessage::own_response(&self.id, OwnResult::object(&members));
-        let _ = self.sender.send(Event::of(&message, None)).await;
+        let _ = self.sender.send(Told::new(&message, None, About::Own)).await;
     }
 }

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mcp::http::LAST_EVENT_ID;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use upstream::{Failure, Server, Topics};
 
 use crate::context::incoming::IncomingRequest;
 use crate::context::{Ended, RequestContext};
+use crate::delivery::{About, Told};
 use crate::events::observer::{CallObserver, Consequence, record_exhausted_budget};
 use crate::gateway::Gateway;
-use crate::message::{ClientMessage, Event};
+use crate::message::ClientMessage;
 use crate::offers::usable;
 use crate::outcome::answered_here;
 use crate::reply::Prepared;
@@ -44,11 +45,14 @@ pub(crate) async fn open(gateway: &Gateway, incoming: IncomingRequest, session: 
         None => stand_by(gateway, &incoming, &session).await,
     };
     let snapshot = incoming.snapshot.clone();
-    let body = EventBody::new(receiver, Arc::new(Notify::new())).for_a_while();
+    let Some(rules) = gateway.shared() else {
+        return incoming.unreadable(StatusCode::SERVICE_UNAVAILABLE, "the gateway stops");
+    };
+    let body = EventBody::new(receiver, incoming.listener(), rules).for_a_while();
     answered_here(&incoming.without_message(session), &snapshot, Prepared::events(body))
 }
 
-async fn stand_by(gateway: &Gateway, incoming: &IncomingRequest, session: &Arc<Session>) -> mpsc::Receiver<Event> {
+async fn stand_by(gateway: &Gateway, incoming: &IncomingRequest, session: &Arc<Session>) -> mpsc::Receiver<Told> {
     let (sender, receiver) = mpsc::channel(BACKLOG);
     let Some(replay) = session.stand_by(sender).await else {
         return receiver;
@@ -117,9 +121,9 @@ async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
         };
         match meaning(&gateway, &standing, change, &mut known) {
             ForClient::Nothing => {}
-            ForClient::ListChanged(kind) => {
+            ForClient::ListChanged(kind, about) => {
                 let message = ClientMessage::own_notification(notification_of(kind), None);
-                standing.say(&message).await;
+                standing.say(about, &message).await;
             }
             ForClient::Recheck => {
                 if let Some(replay) = session.standing() {
@@ -159,6 +163,7 @@ async fn keep_listening(
             our_token: 0,
             budget: budget.clone(),
             tool: None,
+            about: About::Server(server.id().clone()),
         };
         let tell = || {
             if let Some(ready) = ready.take() {

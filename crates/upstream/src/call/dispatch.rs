@@ -16,7 +16,7 @@ use mcp::task::{wants_extension, with_extension};
 use mcp::{Era, Method, Version};
 use policy::{Permit, SpentPermit, Target};
 use screening::arguments::Checked;
-use vocabulary::{TraceId, lock};
+use vocabulary::{Digest, TraceId, lock};
 
 use crate::call::answer::{CallAnswer, Dispatched, dispatched};
 use crate::call::confinement::SeenConfinement;
@@ -73,6 +73,14 @@ pub struct RoundInput {
     pub state: Option<Bytes>,
 }
 
+/// Permits a further round of a request, in the epoch in force now.
+pub struct RoundPermit {
+    /// What was decided.
+    pub permit: Permit,
+    /// The epoch in force now.
+    pub epoch: u64,
+}
+
 /// A permitted request, ready to be sent. Holds nothing of the client's request.
 pub struct PreparedCall {
     stage: Stage,
@@ -81,6 +89,8 @@ pub struct PreparedCall {
     guest: Guest,
     credential: UpstreamCredential,
     id: u64,
+    /// Of what was checked: a further round is permitted for the same.
+    checked: Digest,
     body: Bytes,
     headers: HeaderMap,
     log_level: Option<&'static str>,
@@ -140,6 +150,7 @@ pub fn prepare(permit: Permit, outgoing: OutgoingRequest<'_>) -> Result<Prepared
         era: outgoing.era,
         credential: outgoing.credential,
         id,
+        checked: outgoing.checked.digest(),
         body,
         headers,
         log_level: outgoing.log_level,
@@ -259,9 +270,13 @@ impl PreparedCall {
         }
     }
 
-    /// The same request again with what the server asked for, where it asked for something: a new
-    /// request to the server, the same one to the policies.
-    pub fn next_round(&mut self, responses: &[u8], state: Option<&[u8]>) {
+    /// The same request again with what the server asked for, where it asked for something. It is decided again: the
+    /// permit of the round before was spent.
+    ///
+    /// # Errors
+    /// When the permit does not fit.
+    pub fn next_round(&mut self, permit: RoundPermit, responses: &[u8], state: Option<&[u8]>) -> Result<(), Failure> {
+        self.spend(permit)?;
         self.rewrite(|splice, id| {
             splice.replace_or_insert("inputResponses", responses.to_vec());
             match state {
@@ -273,14 +288,24 @@ impl PreparedCall {
             }
         });
         self.ready_again();
+        Ok(())
     }
 
-    /// What its task asked for; the call goes on with it.
-    pub fn answer_task(&mut self, responses: &[(String, Bytes)]) {
+    fn spend(&self, RoundPermit { permit, epoch }: RoundPermit) -> Result<(), Failure> {
+        permit.spend(self.checked, epoch).map(drop).map_err(|_| Failure::Permit)
+    }
+
+    /// What its task asked for; the call goes on with it, decided again.
+    ///
+    /// # Errors
+    /// When the permit does not fit.
+    pub fn answer_task(&mut self, permit: RoundPermit, responses: &[(String, Bytes)]) -> Result<(), Failure> {
+        self.spend(permit)?;
         if let Some(task) = &mut self.task {
             task.answer(responses);
             self.ready_again();
         }
+        Ok(())
     }
 
     /// Whether something its task asks for was answered before.

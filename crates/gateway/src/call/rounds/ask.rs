@@ -1,14 +1,19 @@
 //! A modern server asks, a client with a session answers: round after round on one stream.
 
+use std::sync::Arc;
+
+use ledger::Verdict;
 use mcp::Request;
 use mcp::mrtr::{self, ResultType};
-use upstream::{Dispatched, PreparedCall, RawResult};
+use policy::{Decision, Grounds};
+use upstream::{Dispatched, PreparedCall, RawResult, RoundPermit};
 
 use crate::call::answer::{adapt, arrive, result_type, screened};
 use crate::call::forwarded::{Forwarded, unusable, withheld};
 use crate::call::rounds::question::ask_all;
 use crate::call::send::send;
 use crate::context::Ended;
+use crate::snapshot::Snapshot;
 use crate::stages::Stages;
 
 /// How many rounds a server may take with a client that has a session.
@@ -19,6 +24,19 @@ const MOST_ROUNDS: usize = 8;
 enum AskedBy {
     Result,
     Task,
+}
+
+/// A permit for the next round by the rules in force now, or what they say instead.
+fn permit_again(stages: &Stages<'_>, forwarded: &Forwarded) -> Result<RoundPermit, (Arc<Snapshot>, Verdict, Grounds)> {
+    let in_force = stages.gateway.in_force();
+    match forwarded.asked.decide_again(&in_force) {
+        Decision::Allow(permit, _) => {
+            let epoch = in_force.policy.epoch();
+            Ok(RoundPermit { permit, epoch })
+        }
+        Decision::RequireApproval(grounds) => Err((in_force, Verdict::RequireApproval, grounds)),
+        Decision::Deny(grounds) => Err((in_force, Verdict::Deny, grounds)),
+    }
 }
 
 /// See the module.
@@ -47,16 +65,25 @@ pub(crate) async fn send_in_rounds(
         };
         // A task may show what was answered until it has read the answers.
         wanted.requests.retain(|asked| !prepared.has_answered(&asked.key));
-        let answers = match ask_all(stages, &forwarded, &answer.result, &wanted).await {
+        let answers = ask_all(stages, &forwarded, &answer.result, &wanted).await;
+        // The rules may have changed while the client was asked.
+        let permit = match permit_again(stages, &forwarded) {
+            Ok(permit) => permit,
+            Err((in_force, verdict, grounds)) => return forwarded.stop(stages, &in_force, verdict, grounds),
+        };
+        let answers = match answers {
             Ok(answers) => answers,
             Err(kept) => return forwarded.withhold(stages, &kept),
         };
-        match asked_by {
-            AskedBy::Task => prepared.answer_task(&answers),
+        let next = match asked_by {
+            AskedBy::Task => prepared.answer_task(permit, &answers),
             AskedBy::Result => {
                 let responses = mrtr::compose_input_responses(&answers);
-                prepared.next_round(&responses, wanted.request_state.as_deref());
+                prepared.next_round(permit, &responses, wanted.request_state.as_deref())
             }
+        };
+        if let Err(failure) = next {
+            return forwarded.fail(stages, &failure);
         }
     }
     forwarded.withhold(stages, &withheld("the server asks again and again"))

@@ -18,7 +18,7 @@ use crate::call::rounds::state::seal_parked;
 use crate::call::send::unwanted;
 use crate::context::Ended;
 use crate::events::observer::{CallObserver, Consequence, record_exhausted_budget};
-use crate::events::server_request::{allow, check_answer, record};
+use crate::events::server_request::{allow, check_answer, no_longer_allowed, record};
 use crate::gateway::Gateway;
 use crate::message::adapted::ProgressToken;
 use crate::message::{Adapted, OwnResult};
@@ -46,6 +46,7 @@ pub(crate) async fn park(
     let current = Arc::new(Mutex::new(CurrentRequest {
         context: stages.context.clone(),
         token: ProgressToken::of(request.params()),
+        about: forwarded.about(),
     }));
     let budget = EventBudget::default();
     let observer = ParkedObserver {
@@ -95,6 +96,7 @@ pub(crate) async fn resume(
     *lock(&parked.current) = CurrentRequest {
         context: stages.context.clone(),
         token: ProgressToken::of(request.params()),
+        about: forwarded.about(),
     };
     for (key, raw) in answers {
         let Some(place) = parked.open.iter().position(|(open, _)| *open == key) else {
@@ -106,7 +108,12 @@ pub(crate) async fn resume(
             Some(question) => task::related_as(question.bytes(), &raw),
             None => raw,
         };
-        reply.send(&check_answer(stages.gateway, Content::Result(answer))).await;
+        let answer = if allowed.is_allowed_now(&stages.gateway.in_force(), stages.context) {
+            check_answer(stages.gateway, Content::Result(answer))
+        } else {
+            no_longer_allowed()
+        };
+        reply.send(&answer).await;
         parked.budget.end();
     }
     if parked.open.is_empty() {
@@ -179,7 +186,7 @@ struct ParkedObserver {
 impl Observer for ParkedObserver {
     fn observe(&self, event: ServerEvent) -> Waiting<'_> {
         Box::pin(async move {
-            let CurrentRequest { context, token } = lock(&self.current).clone();
+            let CurrentRequest { context, token, about } = lock(&self.current).clone();
             match event {
                 ServerEvent::Notification(_) => {
                     let observer = CallObserver {
@@ -190,6 +197,7 @@ impl Observer for ParkedObserver {
                         our_token: self.our_token,
                         budget: self.budget.clone(),
                         tool: None,
+                        about,
                     };
                     observer.observe(event).await;
                 }
@@ -200,8 +208,8 @@ impl Observer for ParkedObserver {
 
     fn quiet(&self) -> Waiting<'_> {
         Box::pin(async move {
-            let context = lock(&self.current).context.clone();
-            context.stream.open(None).await;
+            let CurrentRequest { context, about, .. } = lock(&self.current).clone();
+            context.stream.open(context.opener(about)).await;
         })
     }
 

@@ -10,7 +10,7 @@ use screening::result::{ScreenedResult, Withheld};
 
 use crate::call::forwarded::{Forwarded, unusable, withheld};
 use crate::call::send::unwanted;
-use crate::events::server_request::{allow_screened, check_answer, record};
+use crate::events::server_request::{allow_screened, check_answer, no_longer_allowed, record};
 use crate::message::ClientMessage;
 use crate::screen::{beside_a_call, screen};
 use crate::session::{Posed, Session};
@@ -77,7 +77,7 @@ pub(crate) async fn ask_all(
             .map_err(|_| unaskable())?;
         let posed = session.pose();
         let message = ClientMessage::request(posed.id(), allowed.method, allowed.params.as_ref());
-        context.say(&message).await;
+        context.say(allowed.about(), &message).await;
         open.push(Put {
             key: &input.key,
             posed,
@@ -103,7 +103,13 @@ async fn answers(
             () = session.ended() => None,
             () = gateway.changes.stopped() => None,
         };
-        let answer = answer.map(|content| check_answer(gateway, content));
+        let answer = answer.map(|content| {
+            if put.allowed.is_allowed_now(&gateway.in_force(), stages.context) {
+                check_answer(gateway, content)
+            } else {
+                no_longer_allowed()
+            }
+        });
         let content = answer.unwrap_or_else(|| compose::error_content(ErrorCode::InternalError, "no answer"));
         if !record(gateway, stages.context, &put.allowed, Some(&content)).await {
             return Err(unusable());
