@@ -7,3 +7,4 @@ mod revocation;
 mod sandbox;
 mod servers;
 mod streams;
+mod tenants;

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use mcp::{ErrorCode, Request, compose};
 use policy::ToolEntry;
 use upstream::ListKind;
-use vocabulary::{Digest, Era, Principal, ServerId};
+use vocabulary::{Digest, Era, Principal, PrincipalKey, ServerId};
 
 use crate::context::{Ended, RequestContext};
 use crate::gateway::Gateway;
@@ -118,8 +118,7 @@ fn cursor(gateway: &Gateway, start: usize, context: &RequestContext, hash: &Dige
     let mut seal = hmac::Context::with_key(&gateway.cursor_key);
     for part in [
         start.to_string().as_bytes(),
-        context.who.issuer.as_bytes(),
-        context.who.sub.as_bytes(),
+        PrincipalKey::of(&context.who).digest().as_bytes(),
         route.as_bytes(),
     ] {
         seal.update(&(part.len() as u64).to_be_bytes());

@@ -13,7 +13,7 @@ use governor::clock::{Clock, DefaultClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
-use vocabulary::{Principal, ReasonCode, ServerId, ToolId};
+use vocabulary::{Principal, PrincipalKey, ReasonCode, ServerId, ToolId};
 
 /// What the operator allows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Rate {
 /// What calls are counted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateKey {
-    /// Issuer and subject, over all tools.
+    /// A principal, over all tools.
     Principal,
     /// A tool, over all principals.
     Tool,
@@ -90,10 +90,6 @@ impl CallLimits {
         self.0.admit_request(who, server)
     }
 }
-
-/// Issuer and subject: the same subject of two issuers is two principals.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct PrincipalKey(Arc<str>, Arc<str>);
 
 type Buckets<K, C> = RateLimiter<K, HashMapStateStore<K>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
@@ -145,14 +141,14 @@ impl<C: Clock + Clone> Counters<C> {
 
     fn admit_request(&self, who: &Principal, server: &ServerId) -> Result<InFlight, OverLimit> {
         self.sweep_now_and_then();
-        let principal = PrincipalKey(who.issuer.as_str().into(), who.sub.as_str().into());
+        let principal = PrincipalKey::of(who);
         // Seats first: they are given back if a rate refuses.
         let full = OverLimit {
             code: ReasonCode::DenyConcurrency,
             retry_after: None,
         };
         let in_flight = InFlight {
-            _principal: Seats::take(&self.principals, principal.clone()).ok_or(full)?,
+            _principal: Seats::take(&self.principals, principal).ok_or(full)?,
             _server: Seats::take(&self.servers, server.clone()).ok_or(full)?,
         };
         self.by_principal

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Confinement, Digest, ServerId, lock};
+use vocabulary::{Confinement, PrincipalKey, ServerId, lock};
 
 use self::backoff::Backoffs;
 use self::lines::Lines;
@@ -33,7 +33,7 @@ use crate::session::guest::{Guest, SessionKey};
 use crate::session::multiplex::{Destination, Multiplex};
 
 /// What the operator asks for, for one principal: `None` for the gateway's own instance.
-pub type PlanSource = dyn Fn(Option<&Digest>) -> Result<PlanDraft, String> + Send + Sync;
+pub type PlanSource = dyn Fn(Option<&PrincipalKey>) -> Result<PlanDraft, String> + Send + Sync;
 
 /// Where the processes of one server are started.
 pub struct ProcessSlot {
@@ -137,7 +137,7 @@ impl ProcessSlot {
     }
 
     /// What is asked of the sandbox, checked against this host. Blocks.
-    fn plan(&self, principal: Option<&Digest>) -> Result<Plan, Failure> {
+    fn plan(&self, principal: Option<&PrincipalKey>) -> Result<Plan, Failure> {
         let draft = (self.plans)(principal).map_err(Failure::NotStarted)?;
         Plan::check(draft).map_err(|faults| Failure::NotStarted(sentences(&faults)))
     }

@@ -24,7 +24,7 @@ pub use digest::Digest;
 pub use face::{Audience, Capability, CapabilitySet, Era, Face};
 pub use id::{ReceiptId, TraceId, random_hex};
 pub use lock::lock;
-pub use principal::{ActorType, Authn, ClaimValue, Principal, ServerScope};
+pub use principal::{ActorType, Authn, ClaimValue, Principal, PrincipalKey, ServerScope};
 pub use reason::{ReasonCode, Remedy};
 pub use risk::{Hints, Risk, Trust};
 pub use secret::Secret;

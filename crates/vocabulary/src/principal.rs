@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ServerId;
+use crate::{Digest, ServerId};
 
 crate::words! {
     /// What kind of actor a principal is.
@@ -88,4 +88,129 @@ pub struct Principal {
     pub claims: BTreeMap<String, ClaimValue>,
     /// The servers this credential is good for.
     pub servers: ServerScope,
+}
+
+/// Who a principal is, wherever something is kept apart by that: the same subject of the same issuer and organisation,
+/// with the same client, as the same kind of actor. There is no other way to say whose something is (ADR 0059).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct PrincipalKey(Digest);
+
+impl PrincipalKey {
+    /// The key of a principal.
+    #[must_use]
+    pub fn of(who: &Principal) -> Self {
+        let client = who.client_id.as_deref();
+        let mut parts: Vec<&[u8]> = vec![
+            who.issuer.as_bytes(),
+            who.sub.as_bytes(),
+            client.unwrap_or_default().as_bytes(),
+            who.actor_type.as_str().as_bytes(),
+            b"",
+        ];
+        // What most principals lack is told only where it is there: the workspaces of those without keep their names.
+        parts.extend(who.org_id.iter().flat_map(|org| [b"org".as_slice(), org.as_bytes()]));
+        parts.extend(client.filter(|client| client.is_empty()).map(|_| b"client".as_slice()));
+        Self(framed(b"modern client", &parts))
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.0
+    }
+
+    /// What is this principal's under a further name: `parts` of it, for one `purpose`.
+    #[must_use]
+    pub fn of_its_own(&self, purpose: &[u8], parts: &[&[u8]]) -> Digest {
+        let all: Vec<&[u8]> = [self.0.as_bytes().as_slice()]
+            .into_iter()
+            .chain(parts.iter().copied())
+            .collect();
+        framed(purpose, &all)
+    }
+}
+
+/// No two lists of parts have the same digest: each is told with its length.
+fn framed(purpose: &[u8], parts: &[&[u8]]) -> Digest {
+    let lengths: Vec<[u8; 8]> = parts.iter().map(|part| (part.len() as u64).to_be_bytes()).collect();
+    let framed = lengths
+        .iter()
+        .zip(parts)
+        .flat_map(|(length, part)| [length.as_slice(), part]);
+    Digest::of_pieces([purpose].into_iter().chain(framed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ann() -> Principal {
+        Principal {
+            sub: "ann".into(),
+            actor_type: ActorType::User,
+            client_id: Some("client".into()),
+            org_id: None,
+            issuer: "https://idp".into(),
+            authn: Authn::Jwt,
+            act: Vec::new(),
+            run: None,
+            groups: BTreeSet::new(),
+            claims: BTreeMap::new(),
+            servers: ServerScope::Every,
+        }
+    }
+
+    #[test]
+    fn whatever_tells_two_principals_apart_gives_them_keys_of_their_own() {
+        let org = |org: &str| Some(org.to_owned());
+        let others = [
+            ann(),
+            Principal {
+                sub: "bob".into(),
+                ..ann()
+            },
+            Principal {
+                issuer: "https://other".into(),
+                ..ann()
+            },
+            Principal {
+                org_id: org("acme"),
+                ..ann()
+            },
+            Principal {
+                org_id: org("globex"),
+                ..ann()
+            },
+            Principal {
+                org_id: org(""),
+                ..ann()
+            },
+            Principal {
+                client_id: None,
+                ..ann()
+            },
+            Principal {
+                client_id: org(""),
+                ..ann()
+            },
+            Principal {
+                client_id: None,
+                org_id: org("client"),
+                ..ann()
+            },
+            Principal {
+                actor_type: ActorType::Agent,
+                ..ann()
+            },
+        ];
+        let keys: BTreeSet<PrincipalKey> = others.iter().map(PrincipalKey::of).collect();
+        assert_eq!(keys.len(), others.len());
+        let groups = BTreeSet::from(["staff".to_owned()]);
+        let promoted = Principal { groups, ..ann() };
+        assert_eq!(
+            PrincipalKey::of(&promoted),
+            PrincipalKey::of(&ann()),
+            "groups come and go"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
-use vocabulary::{Digest, Secret, ServerId};
+use vocabulary::{Digest, PrincipalKey, Secret, ServerId};
 
 use super::raw::Surroundings;
 use super::servers::secret;
@@ -226,7 +226,7 @@ impl Process {
     }
 
     /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.
-    pub(crate) fn draft(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PlanDraft {
+    pub(crate) fn draft(&self, id: &ServerId, state: &Path, principal: Option<&PrincipalKey>) -> PlanDraft {
         let workspace = self.workspace_for(id, state, principal);
         let shown = workspace.display().to_string();
         let words = self.command.iter();
@@ -262,14 +262,15 @@ impl Process {
         variables
     }
 
-    fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&Digest>) -> PathBuf {
+    fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&PrincipalKey>) -> PathBuf {
         match &self.workspace {
             Workspace::Own => workspaces(state).join(id.to_string()),
             Workspace::At(path) => path.clone(),
             Workspace::PerPrincipal(pattern) => {
                 let name = match principal {
                     // Half of the digest tells principals apart and is short enough for a path.
-                    Some(digest) => digest
+                    Some(key) => key
+                        .digest()
                         .to_string()
                         .trim_start_matches("sha256:")
                         .chars()

@@ -9,7 +9,7 @@ use ledger::{EgressAttempt, EgressCall, EgressResult, Event, Ledger, Note};
 use policy::SandboxTier;
 use sandbox::{FsPolicy, Launcher, NetPolicy, Tier, Verdict};
 use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
-use vocabulary::{Confinement, Digest, ServerId};
+use vocabulary::{Confinement, PrincipalKey, ServerId};
 
 use crate::config::{Config, Process, Reach, Workspace, workspaces};
 
@@ -62,7 +62,7 @@ impl Harbour {
         let book = self.state.join("logs");
         private_dir(&book)?;
         let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
-        let drafts = move |principal: Option<&Digest>| {
+        let drafts = move |principal: Option<&PrincipalKey>| {
             process.verify_packages(&state).map_err(|unfit| unfit.to_string())?;
             let draft = process.draft(&id, &state, principal);
             match &process.workspace {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcp::capabilities::Capabilities;
 use upstream::{Owner, Relayed};
-use vocabulary::{Capability, CapabilitySet, Digest, Era, Principal};
+use vocabulary::{Capability, CapabilitySet, Era, Principal, PrincipalKey};
 
 /// What a client said it can.
 #[derive(Clone, Debug)]
@@ -52,26 +52,10 @@ fn set(declared: &Capabilities) -> CapabilitySet {
 
 /// Whose a process of this principal is. A process speaks one era.
 pub(crate) fn owner(who: &Principal, era: Era, capabilities: &ClientCapabilities) -> Owner {
-    let client = [era.as_str().as_bytes(), b" ", capabilities.declared.key()].concat();
+    let principal = PrincipalKey::of(who);
+    let client = [era.as_str().as_bytes(), capabilities.declared.key()];
     Owner {
-        principal: principal_key(who, b""),
-        process: principal_key(who, &client),
+        principal,
+        process: principal.of_its_own(b"process", &client),
     }
-}
-
-fn principal_key(who: &Principal, capabilities: &[u8]) -> Digest {
-    let client = who.client_id.as_deref().unwrap_or_default();
-    let parts: [&[u8]; 5] = [
-        who.issuer.as_bytes(),
-        who.sub.as_bytes(),
-        client.as_bytes(),
-        who.actor_type.as_str().as_bytes(),
-        capabilities,
-    ];
-    let lengths = parts.map(|part| (part.len() as u64).to_be_bytes());
-    let framed = lengths
-        .iter()
-        .zip(parts)
-        .flat_map(|(length, part)| [length.as_slice(), part]);
-    Digest::of_pieces([b"modern client".as_slice()].into_iter().chain(framed))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mcp::capabilities::TASKS_EXTENSION;
-use vocabulary::{Capability, CapabilitySet, Digest, Era, Face};
+use vocabulary::{Capability, CapabilitySet, Digest, Era, Face, PrincipalKey};
 
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,7 +41,7 @@ pub struct Guest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The principal alone.
-    pub principal: Digest,
+    pub principal: PrincipalKey,
     /// The principal and what its client can be asked.
     pub process: Digest,
 }
