@@ -1,8 +1,9 @@
-//! Keeps the log from being filled from outside: past a hundred refusals a second from one address, the
+//! Keeps the log from being filled from outside: past a hundred refusals a second from one network, or from all of them, the
 //! further ones wait for the end of that second and share a record that carries their count.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub(crate) enum Turn {
     /// The first over the limit: at `at` one record has to be written for [`Flood::take`] of them, and all
     /// have to be told.
     Fold {
+        source: Source,
         at: Instant,
         tell: watch::Sender<Fold>,
         told: watch::Receiver<Fold>,
@@ -52,8 +54,14 @@ impl Flood {
             seconds.retain(|_, second| second.ends > now || second.fold.is_some());
         }
         // Addresses beyond the bound are counted together, which folds them sooner.
-        let key = if seconds.len() < MOST_ADDRESSES || seconds.contains_key(&address) {
-            address
+        let network = network(address);
+        let of_now = seconds.values().filter(|second| second.ends > now);
+        let recorded: u64 = of_now.map(|second| second.count.min(MOST_RECORDS)).sum();
+        let is_over = seconds
+            .get(&network)
+            .is_some_and(|second| second.count >= MOST_RECORDS && second.ends > now);
+        let key = if is_over || (seconds.len() < MOST_ADDRESSES && recorded < MOST_RECORDS) {
+            network
         } else {
             OTHERS
         };
@@ -69,7 +77,7 @@ impl Flood {
         }
         second.count += 1;
         match &second.fold {
-            _ if second.count <= MOST_RECORDS => Turn::Record,
+            _ if key != OTHERS && second.count <= MOST_RECORDS => Turn::Record,
             Some(told) => {
                 second.folded += 1;
                 Turn::Share(told.clone())
@@ -79,6 +87,7 @@ impl Flood {
                 second.fold = Some(told.clone());
                 second.folded = 1;
                 Turn::Fold {
+                    source: Source(key),
                     at: second.ends,
                     tell,
                     told,
@@ -87,19 +96,36 @@ impl Flood {
         }
     }
 
-    /// Ends the address's second; how many refusals its record stands for.
-    pub(crate) fn take(&self, address: IpAddr) -> u64 {
+    /// Ends the second of a source; how many refusals its record stands for.
+    pub(crate) fn take(&self, source: Source) -> u64 {
         let mut seconds = vocabulary::lock(&self.0);
-        let key = if seconds.contains_key(&address) {
-            address
-        } else {
-            OTHERS
-        };
-        seconds.remove(&key).map_or(1, |second| second.folded)
+        seconds.remove(&source.0).map_or(1, |second| second.folded)
+    }
+}
+
+/// Where refusals come from that share a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Source(IpAddr);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            OTHERS => f.write_str("several networks"),
+            IpAddr::V4(network) => write!(f, "{network}/24"),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
+    }
+}
+
+/// The network of an address: who has one address of it has as many as they like.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }
 
 const MOST_RECORDS: u64 = 100;
 const MOST_ADDRESSES: usize = 4_096;
 const SECOND: Duration = Duration::from_secs(1);
-const OTHERS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

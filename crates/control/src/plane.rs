@@ -116,22 +116,18 @@ impl ControlPlane {
         code: ReasonCode,
         message: &str,
     ) -> Response<Body> {
-        let note = move |count: u64| {
-            let text = match count {
-                1 => format!("{code}: from {address}"),
-                _ => format!("{code}: {count} requests from {address} within a second"),
-            };
-            Note::refused("admin.request", "unauthenticated", None, &text)
-        };
+        let note = |text: &str| Note::refused("admin.request", "unauthenticated", None, text);
         let recorded = match self.0.flood.count(address) {
-            Turn::Record => self.record(note(1)).await.is_ok(),
+            Turn::Record => self.record(note(&format!("{code}: from {address}"))).await.is_ok(),
             Turn::Share(told) => shared(told).await,
-            Turn::Fold { at, tell, told } => {
+            Turn::Fold { source, at, tell, told } => {
                 // On its own, so that the record is written even if this caller hangs up.
                 let plane = self.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
-                    let recorded = plane.record(note(plane.0.flood.take(address))).await.is_ok();
+                    let count = plane.0.flood.take(source);
+                    let text = format!("{code}: {count} requests from {source} within a second");
+                    let recorded = plane.record(note(&text)).await.is_ok();
                     // Nobody may be left who waits for it.
                     let _ = tell.send(if recorded { Fold::Recorded } else { Fold::Failed });
                 });

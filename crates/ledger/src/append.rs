@@ -51,17 +51,36 @@ impl Ledger {
     /// # Errors
     /// When nothing could be written: the answer must not leave.
     pub async fn append(&self, arrival: &Arrival, ending: Ending, size_bytes_out: u64) -> Result<Receipt, LedgerDown> {
-        let entry = Final {
+        self.append_final(Final {
             arrival: *arrival,
             ending,
             size_bytes_out,
             count: 1,
-        };
+        })
+        .await
+    }
+
+    /// Records several endings within one request that are alike, as one record with their count.
+    ///
+    /// # Errors
+    /// When nothing could be written: what they allow must not happen.
+    pub async fn append_alike(&self, arrival: &Arrival, ending: Ending, count: u64) -> Result<Receipt, LedgerDown> {
+        self.append_final(Final {
+            arrival: *arrival,
+            ending,
+            size_bytes_out: 0,
+            count,
+        })
+        .await
+    }
+
+    async fn append_final(&self, entry: Final) -> Result<Receipt, LedgerDown> {
+        let receipt_id = entry.arrival.receipt_id;
         let written = match self.0.inline.write_now(&entry) {
             Some(written) => Ok(written),
             None => self.submit(Entry::Final(Box::new(entry))).await,
         };
-        written.map(|written| written.into_receipt(arrival.receipt_id))
+        written.map(|written| written.into_receipt(receipt_id))
     }
 
     /// Records that a call is about to leave. Every intent needs a final [`Ledger::append`] under the same arrival.

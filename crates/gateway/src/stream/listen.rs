@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use ledger::{Arrival, Ending, MessageFacts, Verdict};
-use mcp::method::recordable;
-use mcp::{ErrorCode, Method, Request, RequestId, ServerNotice};
-use policy::Decision;
+use mcp::{ErrorCode, Request, RequestId, ServerNotice};
 use screening::result::walk::Message;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use upstream::{Guest, ListKind, NoObserver, Observer, Server, ServerEvent, Topics, Waiting};
-use vocabulary::{ReceiptId, ServerId};
+use vocabulary::ServerId;
 
 use crate::context::{Ended, RequestContext};
-use crate::delivery::{About, Told, subscription};
+use crate::delivery::{About, Told};
 use crate::events::observer::{Consequence, record_exhausted_budget};
 use crate::gateway::Gateway;
 use crate::list::federated::Gathering;
@@ -33,6 +30,7 @@ use crate::session::replay::BACKLOG;
 use crate::stages::Stages;
 use crate::state::changes::Change;
 use crate::state::event_budget::{MOST_TROUBLES, PassedOn};
+use crate::stream::allowed::allowed_subscriptions;
 use crate::stream::change::{ForClient, ToolsKnown, meaning, notification_of};
 use crate::stream::standing::SUBSCRIBING;
 
@@ -107,51 +105,19 @@ async fn honoured(stages: &Stages<'_>, wanted: &[u8]) -> (Topics, Vec<(Arc<Serve
             Some(server) => vec![vec![server.clone()]; uris.len()],
             None => gathering.owners_of(&uris).await,
         };
-        for (uri, owners) in uris.into_iter().zip(owners) {
-            let [owner] = owners.as_slice() else { continue };
-            if allow_subscription(stages, owner, &uri).await {
-                by_server.entry(owner.clone()).or_default().push(uri.clone());
-                topics.uris.push(uri);
-            }
+        let owned = uris.into_iter().zip(owners);
+        let owned = owned.filter_map(|(uri, owners)| match owners.as_slice() {
+            [owner] => Some((owner.clone(), uri)),
+            _ => None,
+        });
+        for (server, uri) in allowed_subscriptions(stages, owned.collect()).await {
+            by_server.entry(server).or_default().push(uri.clone());
+            topics.uris.push(uri);
         }
     }
     let servers = by_server.into_iter();
     let servers = servers.filter_map(|(id, uris)| Some((snapshot.server(&id)?.clone(), uris)));
     (topics, servers.collect())
-}
-
-/// Decides one subscription like any other request, and puts it on record.
-async fn allow_subscription(stages: &Stages<'_>, server: &ServerId, uri: &str) -> bool {
-    let context = stages.context;
-    let message = MessageFacts {
-        method: Method::Subscribe.as_str().to_owned(),
-        server_id: Some(server.to_string()),
-        tool_name: Some(recordable(uri)),
-        ..context.facts()
-    };
-    let address = context.arrival.address;
-    let (verdict, grounds) = match subscription(&stages.snapshot, &context.who, (server, uri), address) {
-        Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
-        Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
-        Decision::Deny(grounds) => (Verdict::Deny, grounds),
-    };
-    let decision = stages.decision(verdict, grounds.policy_id, grounds.code);
-    let who = context.who.clone();
-    let ending = match verdict {
-        Verdict::Allow => Ending::Answered {
-            who,
-            message,
-            decision,
-            catalog: None,
-        },
-        Verdict::Deny | Verdict::RequireApproval => Ending::Refused { who, message, decision },
-    };
-    let arrival = Arrival {
-        receipt_id: ReceiptId::mint(),
-        size_bytes_in: 0,
-        ..context.arrival
-    };
-    stages.gateway.ledger.append(&arrival, ending, 0).await.is_ok() && verdict == Verdict::Allow
 }
 
 fn listed_uris(wanted: &[u8]) -> Vec<String> {

@@ -1,8 +1,9 @@
 //! Folds floods: past 100 refusals of one kind from one address in a second, the rest of that second shares a record.
+//! Those of strangers are told apart by the network they come from, and have a ceiling over all networks.
 //! ADR 0005: folded refusals wait for the record they share.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use crate::entry::{Entry, Final};
 
 /// Refusals of one kind that get a record each, per second.
 const ALONE: u32 = 100;
+/// Refusals of strangers that get a record each, per second and over all networks: beyond it each reason shares one.
+const STRANGERS_ALONE: u32 = 300;
 const WINDOW: Duration = Duration::from_secs(1);
 /// Kinds watched at once. Refusals of further kinds get a record each.
 const MOST_KINDS: usize = 8192;
@@ -38,6 +41,25 @@ pub(crate) struct Floods {
     /// When each kind's second ends. All seconds are equally long, so the first to begin is the first to end.
     ends: VecDeque<(Instant, Kind)>,
     held: usize,
+    strangers: Strangers,
+}
+
+/// The records that strangers got in this second.
+#[derive(Default)]
+struct Strangers {
+    until: Option<Instant>,
+    alone: u32,
+}
+
+impl Strangers {
+    /// Whether one more may have a record of its own.
+    fn admit(&mut self, now: Instant) -> bool {
+        if self.until.is_none_or(|until| until <= now) {
+            (self.until, self.alone) = (Some(now + WINDOW), 0);
+        }
+        self.alone = self.alone.saturating_add(1);
+        self.alone <= STRANGERS_ALONE
+    }
 }
 
 struct Flood {
@@ -67,14 +89,23 @@ impl Floods {
                 replies,
             })
         };
-        let Some(kind) = Kind::of(&entry) else {
+        let Some(mut kind) = Kind::of(&entry) else {
             return alone(entry, replies);
         };
-        let Some(flood) = self.kinds.get_mut(&kind) else {
-            if self.kinds.len() < MOST_KINDS {
-                self.ends.push_back((now + WINDOW, kind.clone()));
-                self.kinds.insert(kind, Flood { seen: 1, held: None });
+        let is_over = self.kinds.get(&kind).is_some_and(|flood| flood.seen >= ALONE);
+        if kind.is_strangers() && !is_over && !self.strangers.admit(now) {
+            kind.address = ANYWHERE;
+        }
+        if !self.kinds.contains_key(&kind) {
+            if self.kinds.len() >= MOST_KINDS && kind.address != ANYWHERE {
+                return alone(entry, replies);
             }
+            self.ends.push_back((now + WINDOW, kind.clone()));
+            // What comes from anywhere is over a limit already.
+            let seen = if kind.address == ANYWHERE { ALONE } else { 0 };
+            self.kinds.insert(kind.clone(), Flood { seen, held: None });
+        }
+        let Some(flood) = self.kinds.get_mut(&kind) else {
             return alone(entry, replies);
         };
         if flood.seen < ALONE {
@@ -136,7 +167,22 @@ impl Held {
     }
 }
 
+/// Where refusals come from that are past the ceiling: from more networks than can be told apart.
+const ANYWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// The network of an address: who has one address of it has as many as they like.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
 impl Kind {
+    fn is_strangers(&self) -> bool {
+        self.who.is_none()
+    }
+
     /// The kind of a refusal; `None` for what was not refused.
     fn of(entry: &Final) -> Option<Self> {
         let nothing_read = |reason: &ReasonCode| Self {
@@ -149,7 +195,10 @@ impl Kind {
             tool_name: None,
         };
         match &entry.ending {
-            Ending::Unidentified { reason } => Some(nothing_read(reason)),
+            Ending::Unidentified { reason } => Some(Self {
+                address: network(entry.arrival.address),
+                ..nothing_read(reason)
+            }),
             Ending::Unreadable { who, reason, server_id } => Some(Self {
                 who: Some(Arc::clone(who)),
                 server_id: server_id.clone(),

@@ -1,7 +1,5 @@
 //! Floods: nothing is lost, nothing allowed is folded, and what is held stays bounded.
 
-use std::net::Ipv6Addr;
-
 use tokio::sync::oneshot;
 use vocabulary::{Digest, Risk};
 
@@ -150,4 +148,48 @@ fn kinds_and_held_answers_are_bounded() {
     floods.release(start, &mut out);
     assert_eq!(out.iter().map(|one| shared(one).count).sum::<u64>(), MOST_HELD as u64);
     assert_eq!(floods.held, 0);
+}
+
+fn stranger(address: IpAddr) -> Submission {
+    let mut submission = submit(Ending::Unidentified {
+        reason: ReasonCode::DenyNoAuthn,
+    });
+    if let Entry::Final(entry) = &mut submission.entry {
+        entry.arrival.address = address;
+    }
+    submission
+}
+
+#[test]
+fn strangers_of_however_many_networks_have_a_ceiling() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    let network = |number: u32| Ipv4Addr::from_bits(0x0a00_0001 + number * 256).into();
+    let alone = (0..8_000).filter_map(|number| floods.sift(stranger(network(number)), start));
+    assert_eq!(alone.count(), STRANGERS_ALONE as usize);
+    let mut out = Vec::new();
+    floods.release(start + WINDOW, &mut out);
+    let [one] = out.as_slice() else {
+        panic!("one record is shared")
+    };
+    assert_eq!(
+        shared(one).count,
+        8_000 - u64::from(STRANGERS_ALONE),
+        "and nothing is lost"
+    );
+    assert!(
+        floods.sift(stranger(network(1)), start + WINDOW).is_some(),
+        "the next second begins anew"
+    );
+}
+
+#[test]
+fn the_addresses_of_one_network_are_one_stranger() {
+    let networks: [&dyn Fn(u8) -> IpAddr; 2] = [&|last| Ipv4Addr::new(192, 0, 2, last).into(), &|last| {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 7, u16::from(last), 1, 2, 3).into()
+    }];
+    for address in networks {
+        let (mut floods, start) = (Floods::default(), Instant::now());
+        let alone = (0..200).filter_map(|last| floods.sift(stranger(address(last)), start));
+        assert_eq!(alone.count(), ALONE as usize);
+    }
 }
