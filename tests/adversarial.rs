@@ -1,5 +1,6 @@
 //! Hostile clients and hostile servers, each trying one thing.
 
+mod caps;
 mod credentials;
 mod messages;
 mod passthrough;

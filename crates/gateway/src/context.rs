@@ -120,7 +120,15 @@ impl RequestContext {
 
     /// Refused by the protocol.
     pub(crate) fn refused(&self, code: ReasonCode, reply: Prepared) -> Ended {
-        let decision = builtin(Verdict::Deny, code, 0);
+        self.refused_by("builtin:protocol", code, reply)
+    }
+
+    /// Refused by a rule of the gateway's own.
+    pub(crate) fn refused_by(&self, rule: &'static str, code: ReasonCode, reply: Prepared) -> Ended {
+        let decision = DecisionFacts {
+            policy_id: rule.into(),
+            ..builtin(Verdict::Deny, code, 0)
+        };
         Ended {
             ending: Ending::Refused {
                 who: self.who.clone(),

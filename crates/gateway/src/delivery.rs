@@ -16,6 +16,7 @@ use crate::edge::shown::ShownCredential;
 use crate::message::{ClientMessage, Event};
 use crate::offers::usable;
 use crate::snapshot::Snapshot;
+use crate::state::unread::OnItsWay;
 
 /// Who listens, and what they showed.
 #[derive(Clone, Debug)]
@@ -47,7 +48,12 @@ pub(crate) enum About {
 pub(crate) struct Told {
     event: Event,
     about: About,
+    /// Counted until it has left.
+    hold: Option<Arc<OnItsWay>>,
 }
+
+/// An event that may be handed over, and what counts until it has left.
+pub(crate) type Released = (Event, Option<Arc<OnItsWay>>);
 
 /// Why a message is not handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +67,10 @@ pub(crate) enum Unheard {
 /// Whoever knows the rules in force at any moment, and asks them about every message.
 pub(crate) trait Releases: Send + Sync {
     /// The event of a message, if whoever listens may have it now.
-    fn release(&self, told: Told, to: &Listener) -> Result<Event, Unheard>;
+    fn release(&self, told: Told, to: &Listener) -> Result<Released, Unheard>;
+
+    /// Counts what is on its way to the listener.
+    fn hold(&self, to: &Listener, bytes: usize) -> Option<Arc<OnItsWay>>;
 
     /// How long it is until what the listener showed ends.
     fn time_left(&self, to: &Listener) -> Duration;
@@ -70,14 +79,26 @@ pub(crate) trait Releases: Send + Sync {
 impl Told {
     /// A message; under an id where the stream can be resumed.
     pub(crate) fn new(message: &ClientMessage, id: Option<&str>, about: About) -> Self {
-        let event = Event::of(message, id);
-        Self { event, about }
+        Self {
+            event: Event::of(message, id),
+            about,
+            hold: None,
+        }
+    }
+
+    /// The same, counted until it has left.
+    pub(crate) fn counted(mut self, hold: Option<Arc<OnItsWay>>) -> Self {
+        self.hold = hold;
+        self
     }
 
     /// What keeps a stream going and says nothing.
     pub(crate) fn sign(event: Event) -> Self {
-        let about = About::Own;
-        Self { event, about }
+        Self {
+            event,
+            about: About::Own,
+            hold: None,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -98,16 +119,17 @@ impl Told {
         Self {
             event: self.event.clone(),
             about: self.about.for_later(),
+            hold: None,
         }
     }
 
     /// The event, if whoever listens may have it by these rules.
-    pub(crate) fn released(self, in_force: &Snapshot, to: &Listener) -> Result<Event, Unheard> {
+    pub(crate) fn released(self, in_force: &Snapshot, to: &Listener) -> Result<Released, Unheard> {
         if !in_force.identity.still_takes(&to.who, &to.shown) {
             return Err(Unheard::Ended);
         }
         let allowed = self.about.is_allowed(in_force, &to.who);
-        allowed.then_some(self.event).ok_or(Unheard::Withheld)
+        allowed.then_some((self.event, self.hold)).ok_or(Unheard::Withheld)
     }
 }
 

@@ -9,8 +9,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use ledger::Ledger;
 
-use crate::delivery::{Listener, Releases, Told, Unheard};
-use crate::message::Event;
+use crate::delivery::{Listener, Released, Releases, Told, Unheard};
 use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
 use crate::state::changes::ChangeFeed;
@@ -19,6 +18,7 @@ use crate::state::screening_pool::ScreeningPool;
 use crate::state::seal::Seal;
 use crate::state::tasks::Tasks;
 use crate::state::truncated::TruncatedTexts;
+use crate::state::unread::{OnItsWay, Unread};
 
 /// See the module.
 pub struct Gateway {
@@ -32,6 +32,7 @@ pub struct Gateway {
     pub(crate) tasks: Tasks,
     pub(crate) screening_pool: ScreeningPool,
     pub(crate) truncated: TruncatedTexts,
+    pub(crate) unread: Unread,
     at_work: Arc<AtomicUsize>,
     itself: Weak<Self>,
 }
@@ -56,6 +57,7 @@ impl Gateway {
             tasks: Tasks::default(),
             screening_pool: ScreeningPool::default(),
             truncated: TruncatedTexts::default(),
+            unread: Unread::default(),
             at_work: Arc::default(),
             itself: itself.clone(),
         }))
@@ -111,8 +113,12 @@ impl Gateway {
 }
 
 impl Releases for Gateway {
-    fn release(&self, told: Told, to: &Listener) -> Result<Event, Unheard> {
+    fn release(&self, told: Told, to: &Listener) -> Result<Released, Unheard> {
         told.released(&self.in_force(), to)
+    }
+
+    fn hold(&self, to: &Listener, bytes: usize) -> Option<Arc<OnItsWay>> {
+        self.unread.hold(&to.who, bytes, None)
     }
 
     fn time_left(&self, to: &Listener) -> Duration {

@@ -35,7 +35,7 @@ pub use edge::route::ROUTES;
 pub use gateway::Gateway;
 pub use message::pieces::Pieces;
 pub use message::{Adapted, ClientMessage, Event, OwnResult};
-pub use receive::handle;
+pub use receive::{handle, record_unparsable};
 pub use reply::body::{EventBody, ReplyBody};
 pub use reply::{Answer, Prepared, release};
 pub use snapshot::{ArgumentSecrets, Limits, ServerState, Snapshot, SnapshotParts};

@@ -125,11 +125,8 @@ impl Stages<'_> {
 
     pub(crate) fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
         let decision = self.decision(Verdict::Deny, "builtin:limits".into(), over.code);
-        let retry_after_ms = over
-            .retry_after
-            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
         let data = ErrorData {
-            retry_after_ms,
+            retry_after_ms: over.retry_after_ms(),
             ..ErrorData::denied(ErrorCode::Denied, sentence(over.code), over.code)
         };
         self.refused_as(facts, decision, data)

@@ -5,6 +5,7 @@ pub(crate) mod body;
 pub(crate) mod detached;
 pub(crate) mod attended;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,6 +61,23 @@ where
         answer(&gateway, request, &peer, &stream).await
     });
     Attended::new(work, heard)
+}
+
+/// Puts a request on record that HTTP itself answered, because it was none or its head was too large: nothing of it was
+/// read, and its answer names no receipt.
+pub fn record_unparsable(gateway: Arc<Gateway>, address: IpAddr) -> impl Future<Output = ()> + Send + 'static {
+    let at_work = gateway.begin_work();
+    async move {
+        let _at_work = at_work;
+        let arrival = arrival(&http::HeaderMap::new(), address);
+        let ending = Ending::Unidentified {
+            reason: ReasonCode::DenyMalformed,
+        };
+        if let Err(down) = gateway.ledger.append(&arrival, ending, 0).await {
+            let error = &down as &dyn std::error::Error;
+            tracing::error!(error, "a request that is none cannot be recorded");
+        }
+    }
 }
 
 /// What a request led to before its record is written.
@@ -119,8 +137,8 @@ where
         }
         Received::Ended(ended) if stream.is_stream() => {
             let answer = conclude(gateway, &arrival, *ended, stream.said()).await;
-            if let Some(message) = answer.into_message() {
-                stream.finish(&message).await;
+            if let Some((message, hold)) = answer.into_message() {
+                stream.finish(&message, hold).await;
             }
             Answer::acknowledged()
         }
@@ -324,6 +342,7 @@ async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64)
     let Ended { ending, mut reply } = ended;
     let composed = reply.compose(arrival.receipt_id);
     let size = said + composed.len() as u64;
+    let (who, slot) = (ending.who().cloned(), reply.take_slot());
     let recorded = gateway.ledger.append(arrival, ending, size).await;
     match (reply.take_effect(), recorded.is_ok()) {
         (Some(Effect::Ends(session)), true) | (Some(Effect::Opened(session)), false) => {
@@ -332,7 +351,11 @@ async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64)
         (Some(Effect::Ends(_) | Effect::Opened(_)) | None, _) => {}
     }
     match recorded {
-        Ok(receipt) => release_composed(reply, composed, arrival.receipt_id, receipt),
+        Ok(receipt) => {
+            let bytes = composed.len();
+            let hold = who.and_then(|who| gateway.unread.hold(&who, bytes, slot));
+            release_composed(reply, composed, arrival.receipt_id, receipt).counted(hold)
+        }
         Err(down) => {
             tracing::error!(
                 error = &down as &dyn std::error::Error,

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use ledger::{LedgerDown, Receipt, ScreeningAct};
 use mcp::http::{AnswerForm, EVENT_STREAM, JSON, SESSION_ID};
 use mcp::{ErrorCode, RequestId};
+use policy::InFlight;
 use screening::result::ScreenedResult;
 use vocabulary::{Era, ReasonCode, ReceiptId};
 
@@ -19,6 +20,7 @@ use crate::message::pieces::Pieces;
 use crate::message::{Adapted, ClientMessage, Event, OwnResult};
 use crate::reply::body::{EventBody, ReplyBody};
 use crate::session::Session;
+use crate::state::unread::OnItsWay;
 
 /// An answer that may leave.
 ///
@@ -44,6 +46,8 @@ use crate::session::Session;
 pub struct Answer {
     head: Head,
     said: Said,
+    /// Counted until it has left.
+    hold: Option<Arc<OnItsWay>>,
 }
 
 /// What an answer says.
@@ -72,6 +76,8 @@ pub struct Prepared {
     head: Head,
     content: Content,
     effect: Option<Effect>,
+    /// The seat of the call that it answers.
+    slot: Option<InFlight>,
 }
 
 /// What becomes of a session with the record of its request: nothing happens to it without.
@@ -102,8 +108,22 @@ impl Prepared {
             session: None,
             challenge: None,
         };
-        let effect = None;
-        Self { head, content, effect }
+        Self {
+            head,
+            content,
+            effect: None,
+            slot: None,
+        }
+    }
+
+    /// The same, with the seat of the call: it is held until the answer has left.
+    pub(crate) fn holding(mut self, slot: Option<InFlight>) -> Self {
+        self.slot = slot;
+        self
+    }
+
+    pub(crate) fn take_slot(&mut self) -> Option<InFlight> {
+        self.slot.take()
     }
 
     /// The same, with what becomes of a session.
@@ -242,6 +262,7 @@ impl Prepared {
                 return Answer {
                     head: self.head,
                     said: Said::Nothing,
+                    hold: None,
                 };
             }
             Content::Nothing | Content::Events(_) => None,
@@ -267,6 +288,7 @@ impl Prepared {
                 ..self.head
             },
             said: Said::Message(ClientMessage::refusal(id.as_ref(), &data, None)),
+            hold: None,
         }
     }
 }
@@ -322,12 +344,20 @@ impl Answer {
         Self {
             head: prepared.head,
             said,
+            hold: None,
         }
+    }
+
+    /// The same, counted until it has left.
+    pub(crate) fn counted(mut self, hold: Option<Arc<OnItsWay>>) -> Self {
+        self.hold = hold;
+        self
     }
 
     fn plain(status: StatusCode, said: Said) -> Self {
         let head = Prepared::empty(status).head;
-        Self { head, said }
+        let hold = None;
+        Self { head, said, hold }
     }
 
     /// The beginning of a stream whose answer comes as its last event, with its own receipt.
@@ -337,7 +367,8 @@ impl Answer {
 
     /// The answers of a batch, as one array.
     pub(crate) fn batch(answers: Vec<Self>, form: AnswerForm) -> Self {
-        let messages: Vec<ClientMessage> = answers.into_iter().filter_map(Self::into_message).collect();
+        let said = answers.into_iter().filter_map(Self::into_message);
+        let messages: Vec<ClientMessage> = said.map(|(message, _)| message).collect();
         if messages.is_empty() {
             return Self::acknowledged();
         }
@@ -365,9 +396,9 @@ impl Answer {
     }
 
     /// What it says, without its head: the last event of a stream, or a member of a batch.
-    pub(crate) fn into_message(self) -> Option<ClientMessage> {
+    pub(crate) fn into_message(self) -> Option<(ClientMessage, Option<Arc<OnItsWay>>)> {
         match self.said {
-            Said::Message(message) => Some(message),
+            Said::Message(message) => Some((message, self.hold)),
             Said::Nothing | Said::Event(_) | Said::Events(_) | Said::Word(_) | Said::Document(_) => None,
         }
     }
@@ -385,7 +416,7 @@ impl Answer {
             Said::Word(word) => (Bytes::from_static(word.as_bytes()).into(), None),
             Said::Document(json) => (Bytes::from(json).into(), Some(AnswerForm::Json)),
         };
-        self.head.onto(ReplyBody::Whole(body), media)
+        self.head.onto(ReplyBody::Whole(body.counted(self.hold)), media)
     }
 }
 

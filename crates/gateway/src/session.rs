@@ -26,7 +26,10 @@ use crate::session::replay::{Opening, ReplayBuffer};
 const IDLE: Duration = Duration::from_secs(30 * 60);
 /// No session lives longer.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-const MOST_SESSIONS: usize = 100_000;
+/// Past it the one that was unused for longest makes room.
+const MOST_SESSIONS: usize = 20_000;
+/// Nobody loses a session to others that was used since.
+const IN_USE: Duration = Duration::from_secs(60);
 const MOST_PER_PRINCIPAL: usize = 1_000;
 
 /// One client's session.
@@ -134,7 +137,7 @@ impl Sessions {
     }
 }
 
-/// Drops what has ended; then the owner's longest unused one. `None` if that was not enough.
+/// Drops what has ended; then the owner's longest unused one; then anybody's. `None` if that was not enough.
 fn make_room(sessions: &mut HashMap<Digest, Arc<Session>>, owner: &Owner, now: Instant) -> Option<()> {
     sessions.retain(|_, session| {
         let alive = session.is_alive(now);
@@ -149,6 +152,17 @@ fn make_room(sessions: &mut HashMap<Digest, Arc<Session>>, owner: &Owner, now: I
         .map(|(digest, _)| *digest);
     if let Some(evicted) = oldest.and_then(|digest| sessions.remove(&digest)) {
         evicted.end();
+    }
+    if sessions.len() >= MOST_SESSIONS {
+        let unused = sessions
+            .iter()
+            .filter(|(_, session)| now.duration_since(session.last_used()) >= IN_USE);
+        let oldest = unused
+            .min_by_key(|(_, session)| session.last_used())
+            .map(|(digest, _)| *digest);
+        if let Some(evicted) = oldest.and_then(|digest| sessions.remove(&digest)) {
+            evicted.end();
+        }
     }
     (sessions.len() < MOST_SESSIONS).then_some(())
 }

@@ -8,3 +8,4 @@ pub(crate) mod screening_pool;
 pub(crate) mod seal;
 pub(crate) mod tasks;
 pub(crate) mod truncated;
+pub(crate) mod unread;

@@ -199,6 +199,20 @@ pub enum Ending {
     },
 }
 
+impl Ending {
+    /// Who asked, where that is known.
+    #[must_use]
+    pub fn who(&self) -> Option<&Arc<Principal>> {
+        match self {
+            Self::Unidentified { .. } => None,
+            Self::Unreadable { who, .. }
+            | Self::Refused { who, .. }
+            | Self::Answered { who, .. }
+            | Self::Called { who, .. } => Some(who),
+        }
+    }
+}
+
 /// A call of medium or higher risk that is about to leave.
 #[derive(Clone, Debug)]
 pub struct Intent {

@@ -55,6 +55,15 @@ pub struct OverLimit {
     pub retry_after: Option<Duration>,
 }
 
+impl OverLimit {
+    /// When to try again, in milliseconds and never at once.
+    #[must_use]
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        let wait = self.retry_after?;
+        Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1))
+    }
+}
+
 /// Counts calls. Cloning gives another handle on the same counters.
 #[derive(Clone, Debug)]
 pub struct CallLimits(Arc<Counters<DefaultClock>>);
@@ -82,6 +91,15 @@ impl CallLimits {
         self.0.admit(who, tool)
     }
 
+    /// Counts a request in that the gateway answers by itself, or from the lists of servers. These have an allowance of
+    /// their own: whoever used up the calls may still ask what there is.
+    ///
+    /// # Errors
+    /// When there were too many in the last minute.
+    pub fn admit_own(&self, who: &Principal) -> Result<(), OverLimit> {
+        self.0.admit_own(who)
+    }
+
     /// Counts a request in that is not a call of a tool: what counts by tool does not count it.
     ///
     /// # Errors
@@ -96,6 +114,8 @@ type Buckets<K, C> = RateLimiter<K, HashMapStateStore<K>, C, NoOpMiddleware<<C a
 struct Counters<C: Clock> {
     by_principal: Vec<Buckets<PrincipalKey, C>>,
     by_tool: Vec<Buckets<ToolId, C>>,
+    /// What is answered without a decision about a target.
+    own: Buckets<PrincipalKey, C>,
     principals: Arc<Seats<PrincipalKey>>,
     servers: Arc<Seats<ServerId>>,
     clock: C,
@@ -118,6 +138,7 @@ impl<C: Clock + Clone> Counters<C> {
         Self {
             by_principal: quotas(RateKey::Principal).map(|quota| limiter(quota, &clock)).collect(),
             by_tool: quotas(RateKey::Tool).map(|quota| limiter(quota, &clock)).collect(),
+            own: limiter(Quota::per_minute(OWN_A_MINUTE), &clock),
             principals: Arc::new(Seats {
                 limit: rules.per_principal,
                 taken: Mutex::default(),
@@ -157,6 +178,11 @@ impl<C: Clock + Clone> Counters<C> {
         Ok(in_flight)
     }
 
+    fn admit_own(&self, who: &Principal) -> Result<(), OverLimit> {
+        self.sweep_now_and_then();
+        self.spend(&self.own, &PrincipalKey::of(who))
+    }
+
     fn spend<K: Hash + Eq + Clone>(&self, bucket: &Buckets<K, C>, key: &K) -> Result<(), OverLimit> {
         bucket.check_key(key).map_err(|until| OverLimit {
             code: ReasonCode::DenyRateLimit,
@@ -170,6 +196,7 @@ impl<C: Clock + Clone> Counters<C> {
             self.since_sweep.store(0, Ordering::Relaxed);
             self.by_principal.iter().for_each(RateLimiter::retain_recent);
             self.by_tool.iter().for_each(RateLimiter::retain_recent);
+            self.own.retain_recent();
         }
     }
 }
@@ -223,6 +250,11 @@ impl<K: Hash + Eq> Drop for Seat<K> {
     }
 }
 
+/// Requests a minute that the gateway answers by itself, for one principal: each leaves a record.
+const OWN_A_MINUTE: NonZeroU32 = match NonZeroU32::new(1_200) {
+    Some(number) => number,
+    None => NonZeroU32::MIN,
+};
 /// Calls between two sweeps of the rate counters.
 const SWEEP_EVERY: u32 = 4096;
 

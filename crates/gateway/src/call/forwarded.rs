@@ -75,9 +75,12 @@ impl Forwarded {
     }
 
     /// How it ends.
-    pub(crate) fn end(self, stages: &Stages<'_>, outcome: CallOutcome) -> Ended {
-        let server = self.server.clone();
-        stages.called(self.arrived(), Some(server.credential()), outcome)
+    pub(crate) fn end(mut self, stages: &Stages<'_>, outcome: CallOutcome) -> Ended {
+        let (server, slot) = (self.server.clone(), self.slot.take());
+        let mut ended = stages.called(self.arrived(), Some(server.credential()), outcome);
+        // Its seat is held until the answer has left.
+        ended.reply = ended.reply.holding(slot);
+        ended
     }
 
     /// It ends without an answer that can be used.

@@ -111,7 +111,8 @@ pub enum CertificateUse {
 
 /// Verified tokens are verified again after this time.
 const REMEMBERED: Duration = Duration::from_secs(60);
-const MOST_REMEMBERED: u64 = 100_000;
+/// What is remembered of them, in bytes.
+const MOST_REMEMBERED: u64 = 16 << 20;
 
 /// What a client sent to prove who it is. Private: no other room, and no other file, can name it.
 struct ClientToken<'a>(&'a str);
@@ -127,6 +128,7 @@ impl Identity {
     ) -> Self {
         let verified = Cache::builder()
             .max_capacity(MOST_REMEMBERED)
+            .weigher(|_, verified: &Verified| verified.weight())
             .time_to_live(REMEMBERED)
             .build();
         Self {

@@ -2,20 +2,30 @@
 //! that asks nothing.
 
 use std::collections::HashMap;
+use std::io::IoSlice;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Buf;
+
+/// However many descriptors there are.
 const MOST_CONNECTIONS: usize = 10_000;
-const MOST_FROM_ONE_ADDRESS: usize = 2_000;
+/// One address has a fifth of the seats.
+const SHARES: usize = 5;
 /// A connection must ask something within this time.
 const FIRST_REQUEST: Duration = Duration::from_secs(15);
-/// A connection on which nothing is asked, or whose last answer nobody reads, ends after this time.
+/// A connection on which nothing is asked ends after this time.
 const IDLE: Duration = Duration::from_secs(120);
+/// One over which nothing of an answer leaves, because nobody reads it, ends after this time.
+const UNREAD: Duration = Duration::from_secs(20);
 
 /// The seats taken, by address.
-#[derive(Clone, Default)]
-pub(super) struct ConnectionLimit(Arc<Mutex<HashMap<IpAddr, usize>>>);
+#[derive(Clone)]
+pub(super) struct ConnectionLimit {
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most: usize,
+}
 
 /// A taken seat; free again when dropped.
 pub(super) struct ConnectionSlot {
@@ -24,11 +34,23 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionLimit {
+    /// So many seats, and no more than there are at all.
+    pub(super) fn of(most: usize) -> Self {
+        Self {
+            taken: Arc::default(),
+            most: most.clamp(1, MOST_CONNECTIONS),
+        }
+    }
+
+    fn most_from_one_address(&self) -> usize {
+        (self.most / SHARES).max(1)
+    }
+
     /// Takes a seat, if there is one.
     pub(super) fn enter(&self, address: IpAddr) -> Option<ConnectionSlot> {
-        let mut taken = lock(&self.0);
+        let mut taken = lock(&self.taken);
         let here = taken.get(&address).copied().unwrap_or_default();
-        if here >= MOST_FROM_ONE_ADDRESS || taken.values().sum::<usize>() >= MOST_CONNECTIONS {
+        if here >= self.most_from_one_address() || taken.values().sum::<usize>() >= self.most {
             return None;
         }
         taken.insert(address, here + 1);
@@ -41,7 +63,7 @@ impl ConnectionLimit {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = lock(&self.limit.0);
+        let mut taken = lock(&self.limit.taken);
         match taken.get_mut(&self.address) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(taken.remove(&self.address)),
@@ -59,6 +81,10 @@ struct Happening {
     greeted: bool,
     /// When something began or ended last.
     since: Instant,
+    /// Parts of answers that have not left yet.
+    unread: usize,
+    /// When something of them left last.
+    moved: Instant,
 }
 
 /// A request being answered; over when dropped.
@@ -70,6 +96,8 @@ impl Default for Activity {
             busy: 0,
             greeted: false,
             since: Instant::now(),
+            unread: 0,
+            moved: Instant::now(),
         }))
     }
 }
@@ -82,11 +110,27 @@ impl Activity {
         Busy(self.clone())
     }
 
-    /// Whether the connection has been silent for too long.
+    /// Whether the connection has been silent for too long, or nobody reads what is said over it.
     pub(super) fn is_over(&self) -> bool {
         let now = lock(&self.0);
         let patience = if now.greeted { IDLE } else { FIRST_REQUEST };
-        now.busy == 0 && now.since.elapsed() > patience
+        match now.unread {
+            0 => now.busy == 0 && now.since.elapsed() > patience,
+            _ => now.moved.elapsed() > UNREAD,
+        }
+    }
+
+    /// Part of an answer is about to leave.
+    pub(super) fn leaving<D: Buf>(self: &Arc<Self>, data: D) -> Leaving<D> {
+        let mut now = lock(&self.0);
+        if now.unread == 0 {
+            now.moved = Instant::now();
+        }
+        now.unread += 1;
+        Leaving {
+            data,
+            activity: self.clone(),
+        }
     }
 }
 
@@ -94,6 +138,40 @@ impl Drop for Busy {
     fn drop(&mut self) {
         let mut now = lock(&self.0.0);
         (now.busy, now.since) = (now.busy.saturating_sub(1), Instant::now());
+    }
+}
+
+/// Part of an answer on its way to the client. What is left of it is seen by whoever looks after the connection, whichever
+/// version of HTTP holds it back.
+pub(super) struct Leaving<D> {
+    data: D,
+    activity: Arc<Activity>,
+}
+
+impl<D: Buf> Buf for Leaving<D> {
+    fn remaining(&self) -> usize {
+        self.data.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.data.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slots: &mut [IoSlice<'a>]) -> usize {
+        self.data.chunks_vectored(slots)
+    }
+
+    fn advance(&mut self, count: usize) {
+        lock(&self.activity.0).moved = Instant::now();
+        self.data.advance(count);
+    }
+}
+
+impl<D> Drop for Leaving<D> {
+    fn drop(&mut self) {
+        let mut now = lock(&self.activity.0);
+        let left = Instant::now();
+        (now.unread, now.moved, now.since) = (now.unread.saturating_sub(1), left, left);
     }
 }
 
@@ -107,15 +185,15 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_every_seat() {
-        let limit = ConnectionLimit::default();
+        let limit = ConnectionLimit::of(usize::MAX);
         let here = IpAddr::from([127, 0, 0, 1]);
-        let seats: Vec<_> = (0..MOST_FROM_ONE_ADDRESS).map_while(|_| limit.enter(here)).collect();
-        assert_eq!(seats.len(), MOST_FROM_ONE_ADDRESS);
+        let seats: Vec<_> = (0..MOST_CONNECTIONS).map_while(|_| limit.enter(here)).collect();
+        assert_eq!(seats.len(), MOST_CONNECTIONS / SHARES);
         assert!(limit.enter(here).is_none());
         assert!(limit.enter(IpAddr::from([127, 0, 0, 2])).is_some());
         drop(seats);
         assert!(limit.enter(here).is_some());
-        assert!(lock(&limit.0).is_empty(), "a seat that is dropped is free");
+        assert!(lock(&limit.taken).is_empty(), "a seat that is dropped is free");
     }
 
     #[test]
@@ -129,5 +207,28 @@ mod tests {
         assert!(!activity.is_over(), "it has just ended");
         lock(&activity.0).since = long_ago;
         assert!(activity.is_over());
+    }
+
+    #[test]
+    fn a_connection_is_over_when_nothing_of_an_answer_leaves_and_not_while_it_does() {
+        let activity = Arc::new(Activity::default());
+        let _busy = activity.begin();
+        let mut leaving = activity.leaving(bytes::Bytes::from_static(b"answer"));
+        let long_ago = Instant::now().checked_sub(UNREAD * 2).expect("uptime");
+        lock(&activity.0).moved = long_ago;
+        assert!(activity.is_over(), "nobody reads");
+        leaving.advance(1);
+        assert!(!activity.is_over(), "it is read, however slowly");
+        drop(leaving);
+        lock(&activity.0).moved = long_ago;
+        assert!(!activity.is_over(), "nothing is left to be read");
+    }
+
+    #[test]
+    fn there_are_no_more_seats_than_descriptors_for_them() {
+        let limit = ConnectionLimit::of(10);
+        let from = |last| IpAddr::from([127, 0, 0, last]);
+        let seats: Vec<_> = (0..20_u8).map_while(|last| limit.enter(from(last))).collect();
+        assert_eq!(seats.len(), 10);
     }
 }

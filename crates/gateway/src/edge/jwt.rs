@@ -70,6 +70,29 @@ impl Verified {
         }
     }
 
+    /// About how many bytes it takes.
+    pub(super) fn weight(&self) -> u32 {
+        const EMPTY: usize = 1024;
+        let who = &*self.principal;
+        let claim = |value: &ClaimValue| match value {
+            ClaimValue::Text(text) => text.len(),
+            ClaimValue::List(list) => list.iter().map(|text| text.len() + 32).sum(),
+            ClaimValue::Integer(_) | ClaimValue::Boolean(_) => 8,
+        };
+        let texts = [&who.sub, &who.issuer]
+            .into_iter()
+            .chain(&who.client_id)
+            .chain(&who.org_id);
+        let lists = who.act.iter().chain(&who.groups).chain(self.audiences.iter());
+        let held: usize = texts.chain(lists).map(|text| text.len() + 32).sum();
+        let claims: usize = who
+            .claims
+            .iter()
+            .map(|(name, value)| name.len() + claim(value) + 64)
+            .sum();
+        u32::try_from(EMPTY + held + claims).unwrap_or(u32::MAX)
+    }
+
     /// Whether the token is meant for us, on the route of `server` if there is one.
     pub(super) fn is_for(&self, server: Option<&str>) -> bool {
         self.audiences.iter().any(|audience| {
@@ -250,5 +273,13 @@ mod tests {
             (principal.actor_type, principal.act.as_slice()),
             (ActorType::Agent, ["bot".to_owned()].as_slice())
         );
+    }
+
+    #[test]
+    fn a_token_with_much_in_it_weighs_as_much() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (small, long) = (verified(&["https://gw/mcp"]), "x".repeat(10_000));
+        let large = verified(&["https://gw/mcp", &long]);
+        assert!(small.weight() > 1_000 && large.weight() > small.weight() + 9_000);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,7 +22,7 @@ use upstream::WakeFilter;
 
 use super::Peer;
 use super::certificate::CertifiedPeer;
-use super::connections::{Activity, Busy, ConnectionLimit};
+use super::connections::{Activity, Busy, ConnectionLimit, Leaving};
 
 /// How long a handshake, and the head of a request, may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -36,7 +36,12 @@ const LARGEST_HEAD: usize = 64 * 1024;
 pub struct Door {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
+    most: usize,
+    on_unparsable: Option<Arc<OnUnparsable>>,
 }
+
+/// Is told of a request that HTTP itself refuses before anybody could read it.
+pub type OnUnparsable = dyn Fn(IpAddr) + Send + Sync;
 
 impl Door {
     /// Binds `address`; port 0 takes a free one.
@@ -48,7 +53,23 @@ impl Door {
         Ok(Self {
             tcp: TcpListener::bind(address).await?,
             tls,
+            most: usize::MAX,
+            on_unparsable: None,
         })
+    }
+
+    /// The same with so many connections at most.
+    #[must_use]
+    pub fn at_most(mut self, connections: usize) -> Self {
+        self.most = connections;
+        self
+    }
+
+    /// The same, telling of requests that are answered by HTTP itself: malformed ones, and heads that are too large.
+    #[must_use]
+    pub fn on_unparsable(mut self, tell: Arc<OnUnparsable>) -> Self {
+        self.on_unparsable = Some(tell);
+        self
     }
 
     /// The address in use.
@@ -67,7 +88,7 @@ impl Door {
         B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
     {
         let graceful = GracefulShutdown::new();
-        let limit = ConnectionLimit::default();
+        let limit = ConnectionLimit::of(self.most);
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -84,8 +105,12 @@ impl Door {
                 continue;
             };
             let (tls, handle, watcher) = (self.tls.clone(), handle.clone(), graceful.watcher());
+            let tell = self.on_unparsable.clone();
             tokio::spawn(async move {
-                greet(stream, address, tls, handle, watcher).await;
+                let ended = greet(stream, address, tls, handle, watcher).await;
+                if let (Some(Unparsable(address)), Some(tell)) = (ended, tell) {
+                    tell(address);
+                }
                 drop(seat);
             });
         }
@@ -94,8 +119,17 @@ impl Door {
     }
 }
 
+/// A connection ended because something on it was no request; from where it came.
+struct Unparsable(IpAddr);
+
 /// Shakes hands with a new connection and learns who its certificate names.
-async fn greet<H, F, B>(stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>, handle: H, watcher: Watcher)
+async fn greet<H, F, B>(
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    handle: H,
+    watcher: Watcher,
+) -> Option<Unparsable>
 where
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -115,14 +149,14 @@ where
         )
         .await;
     };
-    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream)).await {
-        let chain = stream.get_ref().1.peer_certificates();
-        let certificate = chain.and_then(<[_]>::first).and_then(CertifiedPeer::read).map(Arc::new);
-        converse(stream, Peer { address, certificate }, handle, watcher).await;
-    }
+    let accepted = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream)).await;
+    let stream = accepted.ok()?.ok()?;
+    let chain = stream.get_ref().1.peer_certificates();
+    let certificate = chain.and_then(<[_]>::first).and_then(CertifiedPeer::read).map(Arc::new);
+    converse(stream, Peer { address, certificate }, handle, watcher).await
 }
 
-async fn converse<S, H, F, B>(stream: S, peer: Peer, handle: H, watcher: Watcher)
+async fn converse<S, H, F, B>(stream: S, peer: Peer, handle: H, watcher: Watcher) -> Option<Unparsable>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
@@ -142,16 +176,20 @@ where
         .max_header_list_size(LARGEST_HEAD as u32)
         .keep_alive_interval(Duration::from_secs(30));
     let activity = Arc::new(Activity::default());
-    let noted = activity.clone();
+    let (noted, address) = (activity.clone(), peer.address);
     let service = service_fn(move |request| {
-        let busy = noted.begin();
+        let (busy, leaving) = (noted.begin(), noted.clone());
         // `handle` is called here, not when it is first polled: a connection may end in between.
         let answer = handle(request, peer.clone());
         async move {
             let answer = answer.await;
             // A stream is asked about for as long as it goes on; whoever does not fetch a whole answer idles.
             let busy = answer.body().size_hint().exact().is_none().then_some(busy);
-            Ok::<_, Infallible>(answer.map(|body| Attended { body, _busy: busy }))
+            Ok::<_, Infallible>(answer.map(|body| Attended {
+                body,
+                leaving,
+                _busy: busy,
+            }))
         }
     });
     let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
@@ -159,32 +197,41 @@ where
     let mut conversation = WakeFilter::new(conversation);
     loop {
         tokio::select! {
-            // A connection that breaks is the peer's business; what was asked on it has its own record.
-            _ = &mut conversation => return,
+            // A connection that breaks is the peer's business; what was asked on it has its own record, unless HTTP itself
+            // answered what it could not read.
+            ended = &mut conversation => {
+                let unread = ended.is_err_and(|error| {
+                    let error = error.downcast_ref::<hyper::Error>();
+                    error.is_some_and(|error| error.is_parse() || error.is_parse_too_large())
+                });
+                return unread.then_some(Unparsable(address));
+            }
             () = tokio::time::sleep(LOOK_AFTER) => {
                 if activity.is_over() {
-                    return;
+                    return None;
                 }
             }
         }
     }
 }
 
-/// A body that keeps its connection busy while it is a stream.
+/// A body that keeps its connection busy while it is a stream, and whose parts are watched until they have left.
 struct Attended<B> {
     body: B,
+    leaving: Arc<Activity>,
     _busy: Option<Busy>,
 }
 
 impl<B: Body + Unpin> Body for Attended<B> {
-    type Data = B::Data;
+    type Data = Leaving<B::Data>;
     type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        polled.map_ok(|frame| frame.map_data(|data| self.leaving.leaving(data)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -207,7 +207,7 @@ impl CallObserver<'_> {
         if let Some(standing) = session.standing() {
             let message = ClientMessage::notification(ServerNotice::ResourceUpdated, params);
             let about = About::Resource(self.server.clone(), uri.into(), self.context.arrival.address);
-            standing.say(&message, about).await;
+            standing.say(&message, about, None).await;
         }
     }
 

@@ -1,14 +1,23 @@
 //! A body that was not joined: its pieces leave from where they lie, in one frame and so in one write.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use crate::state::unread::OnItsWay;
+
 /// Up to three pieces, laid end to end. A spent or missing one is empty.
 #[derive(Clone, Default, Debug)]
-pub struct Pieces([Bytes; 3]);
+pub struct Pieces([Bytes; 3], Option<Arc<OnItsWay>>);
 
 impl Pieces {
+    /// The same, counted until the last of it has left.
+    pub(crate) fn counted(mut self, hold: Option<Arc<OnItsWay>>) -> Self {
+        self.1 = hold;
+        self
+    }
+
     /// All of it in one run of bytes; copied only where there is more than one piece.
     pub(crate) fn joined(self) -> Bytes {
         let [first, second, third] = self.0;
@@ -22,13 +31,13 @@ impl Pieces {
 
 impl From<Bytes> for Pieces {
     fn from(whole: Bytes) -> Self {
-        Self([whole, Bytes::new(), Bytes::new()])
+        Self([whole, Bytes::new(), Bytes::new()], None)
     }
 }
 
 impl From<[Bytes; 3]> for Pieces {
     fn from(pieces: [Bytes; 3]) -> Self {
-        Self(pieces)
+        Self(pieces, None)
     }
 }
 

@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, Sleep};
 
-use crate::delivery::{Listener, Releases, Told, Unheard};
+use crate::delivery::{Listener, Released, Releases, Told, Unheard};
 use crate::message::Event;
 use crate::message::pieces::Pieces;
 
@@ -66,7 +66,7 @@ impl EventBody {
         self
     }
 
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Released>> {
         if Instant::now() >= self.until {
             return Poll::Ready(None);
         }
@@ -78,19 +78,19 @@ impl EventBody {
         if rings {
             // Polled again at once, so that the alarm is set.
             context.waker().wake_by_ref();
-            return Poll::Ready(Some(Event::keep_alive()));
+            return Poll::Ready(Some((Event::keep_alive(), None)));
         }
         polled
     }
 
     /// The next event that whoever listens may have.
-    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Released>> {
         loop {
             match std::task::ready!(self.told.poll_recv(context)) {
                 None => return Poll::Ready(None),
                 Some(told) if told.is_end() => return Poll::Ready(None),
                 Some(told) => match self.rules.release(told, &self.listener) {
-                    Ok(event) => return Poll::Ready(Some(event)),
+                    Ok(released) => return Poll::Ready(Some(released)),
                     Err(Unheard::Withheld) => {
                         tracing::debug!("a message on a stream is withheld by the rules in force")
                     }
@@ -117,9 +117,9 @@ impl Body for ReplyBody {
                 let whole = std::mem::take(whole);
                 Poll::Ready(whole.has_remaining().then(|| Ok(Frame::data(whole))))
             }
-            Self::Events(events) => events
-                .poll_event(context)
-                .map(|event| event.map(|event| Ok(Frame::data(event.into_bytes().into())))),
+            Self::Events(events) => events.poll_event(context).map(|event| {
+                event.map(|(event, hold)| Ok(Frame::data(Pieces::from(event.into_bytes()).counted(hold))))
+            }),
         }
     }
 

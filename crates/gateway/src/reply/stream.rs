@@ -14,6 +14,7 @@ use crate::message::{ClientMessage, Event};
 use crate::reply::body::EventBody;
 use crate::session::Session;
 use crate::session::replay::{BACKLOG, ReplayBuffer};
+use crate::state::unread::OnItsWay;
 
 /// Whether a client takes streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,9 +149,11 @@ impl ResponseStream {
 
     /// Says something, beginning the stream if need be. Waits for a slow client.
     pub(crate) async fn say(&self, opener: Opener<'_>, about: About, message: &ClientMessage) {
+        let counted = |rules: &Arc<dyn Releases>| rules.hold(&opener.listener, message.len());
+        let hold = self.rules.as_ref().and_then(counted);
         if let Some(destination) = self.open(opener).await {
             self.said.fetch_add(message.len() as u64, Ordering::Relaxed);
-            destination.send(message, about).await;
+            destination.send(message, about, hold).await;
         }
     }
 
@@ -170,10 +173,10 @@ impl ResponseStream {
     }
 
     /// The last event; the stream ends behind it.
-    pub(crate) async fn finish(&self, answer: &ClientMessage) {
+    pub(crate) async fn finish(&self, answer: &ClientMessage, hold: Option<Arc<OnItsWay>>) {
         if let Some(Some(destination)) = self.destination.get() {
             let about = self.about.get().cloned().unwrap_or(About::Own);
-            destination.send(answer, About::Answer(Box::new(about))).await;
+            destination.send(answer, About::Answer(Box::new(about)), hold).await;
             match destination {
                 // An empty event: a call that waits for its client's answers may keep the sender for long.
                 Destination::Plain(sender) => drop(sender.send(Told::sign(Event::end())).await),
@@ -184,12 +187,12 @@ impl ResponseStream {
 }
 
 impl Destination {
-    async fn send(&self, message: &ClientMessage, about: About) {
+    async fn send(&self, message: &ClientMessage, about: About, hold: Option<Arc<OnItsWay>>) {
         match self {
             Self::Plain(sender) => {
-                let _ = sender.send(Told::new(message, None, about)).await;
+                let _ = sender.send(Told::new(message, None, about).counted(hold)).await;
             }
-            Self::Replay(replay) => replay.say(message, about).await,
+            Self::Replay(replay) => replay.say(message, about, hold).await,
         }
     }
 }
@@ -202,7 +205,7 @@ mod tests {
     use http_body_util::BodyExt as _;
     use mcp::ServerNotice;
 
-    use crate::delivery::Unheard;
+    use crate::delivery::{Released, Unheard};
     use crate::edge::shown::ShownCredential;
     use crate::reply::body::ReplyBody;
 
@@ -212,12 +215,16 @@ mod tests {
     struct Everything;
 
     impl Releases for Everything {
-        fn release(&self, told: Told, _: &Listener) -> Result<Event, Unheard> {
-            Ok(told.unasked())
+        fn release(&self, told: Told, _: &Listener) -> Result<Released, Unheard> {
+            Ok((told.unasked(), None))
         }
 
         fn time_left(&self, _: &Listener) -> Duration {
             Duration::MAX
+        }
+
+        fn hold(&self, _: &Listener, _: usize) -> Option<Arc<OnItsWay>> {
+            None
         }
     }
 
@@ -248,7 +255,7 @@ mod tests {
         stream.say(opener(), About::Own, &progress).await;
         let mut body = ReplyBody::Events(Box::new(waiting.await.unwrap()));
         assert!(stream.is_stream());
-        stream.finish(&progress).await;
+        stream.finish(&progress, None).await;
         assert!(next(&mut body).await.is_some_and(|event| event.ends_with(b"\n\n")));
         assert_eq!(next(&mut body).await, Some(Event::of(&progress, None).into_bytes()));
         assert_eq!(next(&mut body).await, None);

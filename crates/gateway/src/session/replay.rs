@@ -2,12 +2,14 @@
 //! ones are kept, bounded, as the bytes that were released.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, mpsc};
 
 use crate::delivery::{About, Told};
 use crate::message::{ClientMessage, Event};
+use crate::state::unread::OnItsWay;
 
 /// One stream of a session.
 pub(crate) struct ReplayBuffer {
@@ -70,12 +72,12 @@ impl ReplayBuffer {
     }
 
     /// Says something, and keeps it for a listener that comes back.
-    pub(crate) async fn say(&self, message: &ClientMessage, about: About) {
+    pub(crate) async fn say(&self, message: &ClientMessage, about: About, hold: Option<Arc<OnItsWay>>) {
         let said = Instant::now();
         let mut state = self.state.lock().await;
         state.last += 1;
         let number = state.last;
-        let told = Told::new(message, Some(&format!("{}.{number}", self.number)), about);
+        let told = Told::new(message, Some(&format!("{}.{number}", self.number)), about).counted(hold);
         state.keep(Kept {
             number,
             told: told.for_later(),
@@ -181,12 +183,12 @@ mod tests {
         let replay = ReplayBuffer::new(3);
         let (sender, mut receiver) = mpsc::channel(BACKLOG);
         replay.begin(sender, Opening::Announced).await;
-        replay.say(&told("one"), About::Own).await;
+        replay.say(&told("one"), About::Own, None).await;
         assert!(heard(&mut receiver).await.starts_with("id: 3.0\nretry:"));
         assert!(heard_as(&mut receiver, "3.1", "one").await);
         drop(receiver);
-        replay.say(&told("two"), About::Own).await;
-        replay.say(&told("three"), About::Own).await;
+        replay.say(&told("two"), About::Own, None).await;
+        replay.say(&told("three"), About::Own, None).await;
         replay.end().await;
         let mut again = replay.resume_after(2, None).await;
         assert!(heard_as(&mut again, "3.3", "three").await);
@@ -196,10 +198,10 @@ mod tests {
     #[tokio::test]
     async fn what_older_rules_let_pass_is_not_said_again() {
         let replay = ReplayBuffer::new(3);
-        replay.say(&told("one"), About::Own).await;
+        replay.say(&told("one"), About::Own, None).await;
         let mut again = replay.resume_after(0, Some(Instant::now())).await;
         assert!(again.try_recv().is_err());
-        replay.say(&told("two"), About::Own).await;
+        replay.say(&told("two"), About::Own, None).await;
         assert!(heard_as(&mut again, "3.2", "two").await, "it is heard on");
     }
 
@@ -209,7 +211,7 @@ mod tests {
         let text = OwnValue::Text("x".repeat(8192).into());
         let large = ClientMessage::own_notification(ServerNotice::Message, Some(&text));
         for _ in 0..MOST_EVENTS * 2 {
-            replay.say(&large, About::Own).await;
+            replay.say(&large, About::Own, None).await;
         }
         let state = replay.state.lock().await;
         assert!(state.kept.len() <= MOST_EVENTS && state.bytes <= MOST_BYTES);
