@@ -1,5 +1,6 @@
 //! Plugs the rooms together and runs the gateway until it is told to stop.
 
+mod descriptors;
 mod discovery;
 mod plan;
 mod ports;
@@ -188,6 +189,9 @@ async fn take_lock(state: &std::path::Path) -> Result<StateLock, store::LockErro
 
 async fn data_plane(running: Arc<Running>, door: Door, stopping: watch::Receiver<bool>) {
     let gateway = running.gateway().clone();
+    let told = gateway.clone();
+    let on_unparsable = move |address| drop(tokio::spawn(gateway::record_unparsable(told.clone(), address)));
+    let door = door.on_unparsable(Arc::new(on_unparsable));
     door.serve(
         move |request, peer| gateway::handle(gateway.clone(), request, peer),
         stopped(stopping),
@@ -222,7 +226,9 @@ async fn doors(listen: &Listen, certificate: Option<&Arc<ServingCertificate>>) -
     let admin = Door::bind(listen.admin, admin_tls)
         .await
         .with_context(|| format!("cannot listen on {}", listen.admin))?;
-    Ok((mcp, admin))
+    let shares = descriptors::Shares::of_this_process();
+    upstream::bound_connections(shares.upstream);
+    Ok((mcp.at_most(shares.connections), admin.at_most(shares.administration)))
 }
 
 fn serving_certificate(config: &Config, clock: &Clock) -> anyhow::Result<Option<Arc<ServingCertificate>>> {

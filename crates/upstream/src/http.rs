@@ -1,6 +1,7 @@
 //! Streamable HTTP towards a server: every request is built from nothing, redirects are not
 //! followed.
 
+pub(crate) mod connections;
 pub(crate) mod messages;
 pub(crate) mod pool;
 pub(crate) mod wakes;

@@ -39,6 +39,7 @@ pub use caps::Caps;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
 pub use failure::{Failure, TlsFault};
+pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{Cut, ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};

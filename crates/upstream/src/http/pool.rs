@@ -22,6 +22,7 @@ use tower_service::Service;
 use vocabulary::lock;
 
 use crate::failure::Failure;
+use crate::http::connections::ConnectionPermit;
 use crate::http::wakes::suppress_wakes;
 
 /// How long a connection is kept that nobody uses.
@@ -86,6 +87,7 @@ impl Shared {
     }
 
     async fn open(&self) -> Result<Box<Connection>, Box<dyn std::error::Error + Send + Sync>> {
+        let permit = ConnectionPermit::take().ok_or(TOO_MANY)?;
         let mut connector = self.connector.clone();
         poll_fn(|context| connector.poll_ready(context)).await?;
         let stream = connector.call(self.server.clone()).await?;
@@ -94,6 +96,7 @@ impl Shared {
             sender,
             driver,
             ended: false,
+            _permit: permit,
         }))
     }
 
@@ -139,6 +142,7 @@ struct Connection {
     driver: http1::Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Full<Bytes>>,
     /// Nothing goes over it any more.
     ended: bool,
+    _permit: ConnectionPermit,
 }
 
 impl Connection {
@@ -173,6 +177,7 @@ impl Connection {
 }
 
 const ENDED: &str = "the connection ended";
+const TOO_MANY: &str = "there are as many connections to servers as there may be";
 
 /// What waits for a connection's own doing need not be woken: it is asked again whenever the connection was driven.
 fn nobody() -> Context<'static> {
