@@ -186,11 +186,20 @@ pub(crate) fn subscription(
     }
 }
 
+/// What policies see of a request as its arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Its member `arguments`.
+    Arguments,
+    /// All of its params, but for what belongs to a dialogue.
+    Params,
+}
+
 /// A request that was allowed and is under way: all that is needed to decide on it again.
 pub(crate) struct Asked {
     who: Arc<Principal>,
     action: Arc<str>,
-    method: Method,
+    seen: Seen,
     target: Target,
     /// What policies see as its arguments, as it was sent.
     arguments: Option<Bytes>,
@@ -208,14 +217,16 @@ impl Asked {
         address: IpAddr,
         decided_by: &Arc<PolicySnapshot>,
     ) -> Arc<Self> {
-        let arguments = match request.method() {
-            Method::ToolsCall | Method::PromptsGet => request.params().bytes("arguments"),
-            _ => request.params().whole_bytes(),
+        let params = request.params();
+        let (seen, arguments) = if matches!(request.method(), Method::ToolsCall | Method::PromptsGet) {
+            (Seen::Arguments, params.bytes("arguments"))
+        } else {
+            (Seen::Params, params.whole_bytes())
         };
         Arc::new(Self {
             who: permit.principal().clone(),
             action: permit.action().into(),
-            method: request.method().clone(),
+            seen,
             target: permit.target().clone(),
             arguments,
             args_hash,
@@ -237,9 +248,8 @@ impl Asked {
                 code: ReasonCode::DenyPayloadTooLarge,
             });
         };
-        let whole = !matches!(self.method, Method::ToolsCall | Method::PromptsGet);
         if let Value::Object(members) = &mut arguments
-            && whole
+            && self.seen == Seen::Params
         {
             members.retain(|(name, _)| !matches!(&**name, "_meta" | "inputResponses" | "requestState"));
         }

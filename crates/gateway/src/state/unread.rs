@@ -12,8 +12,10 @@ use vocabulary::{Principal, PrincipalKey, lock};
 const MOST_PER_PRINCIPAL: usize = 64 << 20;
 /// What all answers may take.
 const MOST: usize = 512 << 20;
-/// Less than this is the kernel's, not ours, as soon as it is written.
-const COUNTED: usize = 16 * 1024;
+/// Less than this is not worth counting.
+const COUNTED: usize = 4 * 1024;
+/// Less than this is the kernel's, not ours, as soon as it is written: the seat of its call is free before.
+const SEATED: usize = 16 * 1024;
 
 /// See the module. Clones count together.
 #[derive(Clone, Default)]
@@ -59,6 +61,7 @@ impl Unread {
             let unread = self.clone();
             Counted { unread, whose, bytes }
         });
+        let slot = slot.filter(|_| bytes >= SEATED);
         let held = counted.is_some() || slot.is_some();
         held.then(|| Arc::new(OnItsWay { counted, _slot: slot }))
     }
