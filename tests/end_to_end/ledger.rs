@@ -29,16 +29,23 @@ async fn ten_thousand_requests_of_all_endings_leave_ten_thousand_receipts() {
     .await;
     town.files.on("fails", Act::Status(500));
     town.files.on("slow", Act::Wait(Duration::from_millis(30)));
-    let cast = Arc::new(Cast {
-        agent: town.agent("ann").await,
-        token: town.issuer.token("ann"),
-        door: town.gateway.mcp.clone(),
-    });
+    let mut casts = Vec::new();
+    for worker in 0..16_u64 {
+        // What the gateway answers by itself is limited for each principal.
+        let sub = format!("ann-{worker}");
+        let cast = Cast {
+            agent: town.agent(&sub).await,
+            token: town.issuer.token(&sub),
+            door: town.gateway.mcp.clone(),
+        };
+        casts.push((worker, cast));
+    }
     let before: u64 = counted(&town);
     let sent = Arc::new(AtomicU64::new(0));
-    let workers: Vec<_> = (0..16_u64)
-        .map(|worker| {
-            let (cast, sent) = (Arc::clone(&cast), Arc::clone(&sent));
+    let workers: Vec<_> = casts
+        .into_iter()
+        .map(|(worker, cast)| {
+            let sent = Arc::clone(&sent);
             tokio::spawn(async move {
                 let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (worker + 1));
                 while sent.load(Ordering::SeqCst) < 10_000 {
