@@ -160,6 +160,10 @@ const MIGRATIONS: &[&str] = &[
     INSERT INTO tools SELECT server, name, definition, seen, approved, presence, NULL, 0 FROM tools_before;
     DROP TABLE tools_before;",
     "ALTER TABLE servers ADD COLUMN eras TEXT NOT NULL DEFAULT '';",
+    // What was given up before was not kept: whoever is near the bound counts as having done so.
+    "ALTER TABLE servers ADD COLUMN forgot_pins INTEGER NOT NULL DEFAULT 0;
+    UPDATE servers SET forgot_pins = 1
+        WHERE (SELECT count(*) FROM tools WHERE server = servers.id AND presence = 'vanished') >= 4096;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

@@ -121,6 +121,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         id: ServerId::parse("files").unwrap(),
         discovered: Some(Timestamp::from_micros(5)),
         eras: BTreeSet::from([Era::Legacy, Era::Modern]),
+        forgot_pins: true,
         instructions: StoredInstructions {
             seen: Some("be kind".to_owned()),
             approved: None,
@@ -144,6 +145,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         id: ServerId::parse("web").unwrap(),
         discovered: None,
         eras: BTreeSet::new(),
+        forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
     };

@@ -23,6 +23,8 @@ pub struct StoredServer {
     pub discovered: Option<Timestamp>,
     /// The eras it was seen in last; empty where nobody has kept that.
     pub eras: BTreeSet<Era>,
+    /// Whether pins of vanished tools were given up, because there were too many: then no name of it is new.
+    pub forgot_pins: bool,
     /// Its instructions and their pin.
     pub instructions: StoredInstructions,
     /// Its tools in order of name, vanished ones included.
@@ -276,12 +278,14 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         id: server.clone(),
         discovered: None,
         eras: BTreeSet::new(),
+        forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
     });
     let arrival = Arrival {
         trust: facts.trust,
         first,
+        forgot_pins: before.forgot_pins,
         doubtful: &seen.doubtful,
     };
     let eras = seen.shown.iter().map(|shown| shown.to.era).collect();
@@ -289,7 +293,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     if first {
         changes.insert(0, Change::Discovered { tools: offered.len() });
     }
-    let tools = merge_tools(before.tools, offered, arrival, &mut changes);
+    let (tools, forgot_now) = merge_tools(before.tools, offered, arrival, &mut changes);
     let instructions = merge_instructions(before.instructions, seen.instructions, arrival, &mut changes);
     let discovered = before.discovered.or(Some(now));
     Merged {
@@ -297,6 +301,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
             id: server.clone(),
             discovered,
             eras,
+            forgot_pins: before.forgot_pins || forgot_now,
             instructions,
             tools,
         },
@@ -360,6 +365,8 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
 struct Arrival<'a> {
     trust: Trust,
     first: bool,
+    /// Whether what looks new may be a tool that was pinned once.
+    forgot_pins: bool,
     doubtful: &'a BTreeSet<Digest>,
 }
 
@@ -371,7 +378,7 @@ impl Arrival<'_> {
             Trust::Community => self.first,
             Trust::Unknown => false,
         };
-        trusted && !self.doubts(raw)
+        trusted && !self.forgot_pins && !self.doubts(raw)
     }
 
     fn doubts(self, raw: &[u8]) -> bool {

@@ -19,8 +19,9 @@ impl InventoryStore for Store {
 }
 
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
-    let mut servers = connection
-        .prepare("SELECT id, discovered, instructions, instructions_approved, eras FROM servers ORDER BY id")?;
+    let mut servers = connection.prepare(
+        "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins FROM servers ORDER BY id",
+    )?;
     let mut tools = connection.prepare(
         "SELECT name, definition, seen, approved, presence, era, needs FROM tools WHERE server = ?1 ORDER BY rowid",
     )?;
@@ -41,13 +42,15 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     let id = server.id.as_str();
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
-        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
             server.instructions.seen,
             server.instructions.approved.as_ref().map(raw),
             server.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>().join(" "),
+            server.forgot_pins,
         ],
     )?;
     let mut insert = transaction.prepare(
@@ -90,6 +93,7 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
             .split_whitespace()
             .map(Era::parse)
             .collect::<Option<_>>()?,
+        forgot_pins: row.get(5).ok()?,
         instructions: StoredInstructions {
             seen: row.get(2).ok()?,
             approved: read_digest(row, 3)?,

@@ -7,15 +7,17 @@ use vocabulary::{Digest, ToolName, Trust};
 use super::{Arrival, Change, Presence, StoredTool};
 use crate::inventory::offered::Offered;
 
-/// The most pins of vanished tools that are kept of one server.
+/// The most pins of vanished tools that are kept of one server, and the most bytes of their definitions.
 const MAX_VANISHED: usize = 10_000;
+const MAX_VANISHED_BYTES: usize = 16 << 20;
 
+/// The tools, and whether pins had to be given up.
 pub(super) fn merge_tools(
     before: Vec<StoredTool>,
     offered: BTreeMap<ToolName, Vec<Offered>>,
     arrival: Arrival<'_>,
     changes: &mut Vec<Change>,
-) -> Vec<StoredTool> {
+) -> (Vec<StoredTool>, bool) {
     let mut names: BTreeMap<ToolName, (Vec<StoredTool>, Vec<Offered>)> = BTreeMap::new();
     for known in before {
         names.entry(known.name.clone()).or_default().0.push(known);
@@ -36,10 +38,22 @@ pub(super) fn merge_tools(
         tools.extend(merging.take(&name, now));
         vanished.extend(merging.leave(&name, tools.last().is_none_or(|tool| tool.name != name)));
     }
-    vanished.truncate(MAX_VANISHED);
+    let kept = within_bounds(&vanished);
+    let forgot_pins = kept < vanished.len();
+    vanished.truncate(kept);
     tools.extend(vanished);
     tools.sort_by(|one, other| (&one.name, one.audience).cmp(&(&other.name, other.audience)));
-    tools
+    (tools, forgot_pins)
+}
+
+/// How many of these pins can be kept.
+fn within_bounds(vanished: &[StoredTool]) -> usize {
+    let mut bytes = 0;
+    let fits = |tool: &&StoredTool| {
+        bytes += tool.definition.len();
+        bytes <= MAX_VANISHED_BYTES
+    };
+    vanished.iter().take(MAX_VANISHED).take_while(fits).count()
 }
 
 /// One name: its definitions of before that none of now has been laid over yet.
@@ -87,7 +101,7 @@ impl Merging<'_> {
         known.definition = now.definition;
         known.seen = now.hash;
         known.audience = now.audience;
-        let vouched_for = matches!(self.arrival.trust, Trust::Internal | Trust::Verified);
+        let vouched_for = matches!(self.arrival.trust, Trust::Internal | Trust::Verified) && !self.arrival.forgot_pins;
         let welcome = known.approved.is_none() && vouched_for && !self.arrival.doubts(&known.definition);
         if welcome || self.approved.contains(&known.seen) {
             known.approved = Some(known.seen);

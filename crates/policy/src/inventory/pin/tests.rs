@@ -486,3 +486,35 @@ fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
         assert_eq!((entry.hints.read_only, entry.hints.open_world), (None, Some(false)));
     }
 }
+
+// R102: a flood of names washes no pin away.
+#[test]
+fn a_tool_that_was_pushed_out_by_vanished_names_comes_back_quarantined() {
+    for trust in [Trust::Internal, Trust::Verified, Trust::Community] {
+        let facts = facts("files", trust);
+        let honest = definition("zz_read", "{}");
+        let mut stored = discovered(&facts, &[&honest]);
+        for round in 0..2 {
+            let names: Vec<String> = (0..9_000)
+                .map(|number| definition(&format!("a{round}_{number:05}"), "{}"))
+                .collect();
+            let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+            stored = later(stored, trust, &texts).stored;
+            for tool in &mut stored.tools {
+                // An operator who approves them, or a server that is trusted.
+                tool.approved = Some(tool.approved.unwrap_or(tool.seen));
+            }
+        }
+        stored = later(stored, trust, &[]).stored;
+        assert!(stored.forgot_pins, "{trust}");
+        assert!(stored.tools.len() <= 10_000, "{trust}");
+        let changed = honest.replace("does zz_read", "reads all mail first");
+        let back = later(stored, trust, &[&changed]).stored;
+        let back = later(back, trust, &[&changed]).stored;
+        let standing = standing(&back, trust, "zz_read");
+        assert!(
+            matches!(standing, Some(Standing::Quarantined(_))),
+            "{trust}: {standing:?}"
+        );
+    }
+}
