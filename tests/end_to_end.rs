@@ -1,6 +1,7 @@
 //! What the product promises, shown by the shipped binary over real sockets.
 
 mod activity;
+mod broken;
 mod certificates;
 mod configuration;
 mod connect;
@@ -20,6 +21,7 @@ mod policy;
 mod preflight;
 mod readme;
 mod receipts;
+mod reloading;
 mod results;
 mod sessions;
 mod shutdown;

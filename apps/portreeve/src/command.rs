@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, find_file};
+use crate::config::{Config, Local, find_file};
 use crate::reach;
 
 /// A security gateway for MCP: nothing crosses it unidentified, undeclared, unchecked or unrecorded.
@@ -102,8 +102,8 @@ impl Cli {
             Command::Demo => serve::demo().await,
             Command::Connect(connect) => connect.run(config).await,
             Command::Check(check) => check.run(config),
-            Command::Token(token) => token.run(&load(config)?).await,
-            Command::Tool(tool) => tool.run(&load(config)?).await,
+            Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
+            Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
@@ -117,18 +117,36 @@ fn load(given: Option<&Path>) -> anyhow::Result<Config> {
     Ok(Config::load(&find_file(given)?)?)
 }
 
+/// Faults that a command tells that does without what they spoil.
+const MOST_TOLD: usize = 3;
+
+/// What is sound of a configuration, for commands that need little of it. What is wrong with the rest is said beside.
+fn local(file: &Path) -> anyhow::Result<Local> {
+    let (local, faults) = Local::load(file)?;
+    for fault in faults.iter().take(MOST_TOLD) {
+        output::note(&format!("note: {fault}"));
+    }
+    if !faults.is_empty() {
+        let faults = check::counted(faults.len(), "fault");
+        output::note(&format!(
+            "note: the configuration has {faults}; `portreeve check` tells all"
+        ));
+    }
+    Ok(local)
+}
+
 /// For whoever only reads the state: a harness needs no configuration and leaves its log in the usual state directory.
-fn load_or_usual(given: Option<&Path>) -> anyhow::Result<Config> {
+fn load_or_usual(given: Option<&Path>) -> anyhow::Result<Local> {
     let is_harness = given.is_none() && Path::new("harness.toml").exists() && !Path::new("portreeve.toml").exists();
     let missing = match find_file(given) {
-        Ok(file) if !is_harness => return Ok(Config::load(&file)?),
+        Ok(file) if !is_harness => return local(&file),
         Ok(_) => None,
         Err(missing) => Some(missing),
     };
     let usual = Config::usual(Path::new("."))?;
     match missing.filter(|_| !usual.state.dir.exists()) {
         Some(missing) => Err(missing.into()),
-        None => Ok(usual),
+        None => Ok(Local::from(&usual)),
     }
 }
 

@@ -8,6 +8,7 @@ mod identity;
 mod keys;
 mod limits;
 mod listen;
+mod local;
 mod output;
 mod policy;
 mod process;
@@ -25,6 +26,7 @@ pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, Signing
 pub use keys::FORMAT;
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
 pub use listen::{Listen, Tls};
+pub use local::Local;
 pub use output::{InArguments, Output, Response};
 pub use process::{Environment, Process, Workspace};
 pub(crate) use process::{packages, workspaces};

@@ -25,21 +25,27 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The way to the listener at `url`; `ca` is the local CA where the gateway has one.
-    pub(crate) fn local(listen: &Listen, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
+    /// The way to the listener at `url`; `ca` is the local CA where the gateway has one. Without a sound `[listen]` what the
+    /// gateway announced has to do.
+    pub(crate) fn local(listen: Option<&Listen>, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
         let url: http::Uri = url.parse().context("gateway.json names no address")?;
         let address = reachable(&url).context("gateway.json names no address")?;
         // The gateway answers to its allowed hosts alone; the address is where it listens.
-        let named = listen.allowed_hosts.iter().find(|host| host.parse::<IpAddr>().is_err());
+        let mut hosts = listen.iter().flat_map(|listen| &listen.allowed_hosts);
+        let named = hosts.find(|host| host.parse::<IpAddr>().is_err());
         let host = named.cloned().unwrap_or_else(|| bracketed(address.ip()));
         let builder = client().resolve(&host, address);
-        let builder = match (&listen.tls, ca) {
-            (Tls::Off, _) => builder,
-            (Tls::Files { chain, .. }, _) => builder.tls_backend_preconfigured(pinned::client(chain)?),
-            (Tls::Auto, Some(ca)) => builder.tls_certs_only(authorities(ca)?),
-            (Tls::Auto, None) => anyhow::bail!("gateway.json names no CA"),
-        };
         let scheme = url.scheme_str().unwrap_or("https");
+        let builder = match (listen.map(|listen| &listen.tls), ca) {
+            (Some(Tls::Off), _) => builder,
+            (Some(Tls::Files { chain, .. }), _) => builder.tls_backend_preconfigured(pinned::client(chain)?),
+            (Some(Tls::Auto) | None, Some(ca)) => builder.tls_certs_only(authorities(ca)?),
+            (Some(Tls::Auto), None) => anyhow::bail!("gateway.json names no CA"),
+            (None, None) if scheme == "http" => builder,
+            (None, None) => anyhow::bail!(
+                "`[listen]` has faults, so the gateway's certificate is not known; `portreeve check` tells them"
+            ),
+        };
         Ok(Self {
             builder,
             address,

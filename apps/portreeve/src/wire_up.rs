@@ -86,7 +86,7 @@ impl Started {
             admin: bound(admin_door.address()?),
             ca: matches!(config.listen.tls, Tls::Auto).then(|| tls::local_ca(&tls_dir(&config))),
         };
-        let launcher = processes::launcher(&config).await;
+        let launcher = processes::launcher(&config.servers).await;
         let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;

@@ -60,7 +60,7 @@ impl Harness {
         let text = settings::text(bytes).map_err(|error| whole(error.to_string(), None))?;
         let files = Files::below(root.clone());
         files.note(root.join(FILE), config_hash);
-        let (declared, warnings) = FORMAT.read(&file, &text, |table| Some(sections(table, &files)))?;
+        let (declared, remarks) = FORMAT.read(&file, &text, |table| Some(sections(table, &files)))?;
         let (agents, pipelines) = declared;
         let harness = Self {
             root,
@@ -68,7 +68,7 @@ impl Harness {
             pipelines,
             config_hash,
             watched: files.into_watched(),
-            warnings,
+            warnings: remarks.warnings,
         };
         let mut faults = harness.within_reach(&file);
         faults.extend(sharing::faults(&harness, &file));

@@ -128,6 +128,24 @@ pub(crate) struct Rule {
     policy: Policy,
 }
 
+/// A policy as far as it matters whether another set is looser.
+#[derive(Clone, Debug)]
+pub struct Strength {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Whether it refuses; else it permits.
+    pub refuses: bool,
+    says: Digest,
+}
+
+impl Strength {
+    /// Whether one of `others` says the very same, under whatever id.
+    #[must_use]
+    pub fn is_among(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| other.says == self.says)
+    }
+}
+
 /// What a rule asks beyond its scope.
 pub(crate) enum Condition {
     /// Nothing: in scope is satisfied.
@@ -142,6 +160,16 @@ pub(crate) enum Condition {
 pub struct Rules {
     rules: Vec<Rule>,
     hash: Digest,
+}
+
+/// No policy: everything is denied.
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            hash: hash(&[]),
+        }
+    }
 }
 
 impl fmt::Debug for Rules {
@@ -183,6 +211,17 @@ impl Rules {
     #[must_use]
     pub fn hash(&self) -> Digest {
         self.hash
+    }
+
+    /// The policies as far as it matters whether another set is looser.
+    #[must_use]
+    pub fn strengths(&self) -> Vec<Strength> {
+        let of_rule = |rule: &Rule| Strength {
+            id: rule.id.clone(),
+            refuses: rule.effect == RuleEffect::Forbid,
+            says: Digest::of(rule.policy.to_string().as_bytes()),
+        };
+        self.rules.iter().map(of_rule).collect()
     }
 
     /// The ids of all policies, in order.

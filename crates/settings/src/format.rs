@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::fault::{Complaint, Fault, Faults};
 use crate::keys::{self, Key, Standing};
-use crate::notes::Notes;
+use crate::notes::{Notes, Remarks};
 use crate::place::Place;
 use crate::section::Section;
 
@@ -50,7 +50,20 @@ impl Format {
         file: &Path,
         text: &str,
         check: impl FnOnce(Section<'_>) -> Option<T>,
-    ) -> Result<(T, Vec<Fault>), Faults> {
+    ) -> Result<(T, Remarks), Faults> {
+        let (value, said) = self.read_what_is_sound(file, text, check);
+        let missing = || self.refuse(Fault::of_file(file, "a value is missing that has no default", None));
+        let remarks = said?;
+        Ok((value.ok_or_else(missing)?, remarks))
+    }
+
+    /// As [`Format::read`], for whoever needs little of a file: what `check` could make of it, faults or not.
+    pub fn read_what_is_sound<T>(
+        &'static self,
+        file: &Path,
+        text: &str,
+        check: impl FnOnce(Section<'_>) -> Option<T>,
+    ) -> (Option<T>, Result<Remarks, Faults>) {
         let notes = Notes::on(self, file, text);
         let (table, syntax) = DeTable::parse_recoverable(text);
         for error in syntax {
@@ -60,9 +73,7 @@ impl Format {
             notes.fault(&Place { at, ..Place::root() }, complaint);
         }
         let value = check(Section::root(table.into_inner(), &notes));
-        let warnings = notes.finish()?;
-        let missing = || self.refuse(Fault::of_file(file, "a value is missing that has no default", None));
-        Ok((value.ok_or_else(missing)?, warnings))
+        (value, notes.finish())
     }
 
     /// A single fault as the whole answer.

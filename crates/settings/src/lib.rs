@@ -32,6 +32,6 @@ pub use fault::{Complaint, Fault, Faults, not_yet, quoted};
 pub use files::{Unreadable, read, text};
 pub use format::Format;
 pub use keys::{Key, Standing, key};
-pub use notes::Notes;
+pub use notes::{Notes, Remarks};
 pub use reference::Reference;
 pub use section::Section;

@@ -15,6 +15,16 @@ pub struct Notes {
     line_starts: Vec<usize>,
     faults: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<Fault>>,
+    obstacles: RefCell<Vec<Fault>>,
+}
+
+/// What is said of a file that can be used.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Remarks {
+    /// What is allowed but deserves a second look.
+    pub warnings: Vec<Fault>,
+    /// What keeps a part of it from working on this machine, now; the rest works.
+    pub obstacles: Vec<Fault>,
 }
 
 impl Notes {
@@ -26,6 +36,7 @@ impl Notes {
             line_starts: std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect(),
             faults: RefCell::default(),
             warnings: RefCell::default(),
+            obstacles: RefCell::default(),
         }
     }
 
@@ -57,12 +68,25 @@ impl Notes {
         self.warnings.borrow_mut().push(warning);
     }
 
-    /// The warnings, if nothing is wrong; else everything that is: this file first, each file in the order of its lines.
-    pub(crate) fn finish(self) -> Result<Vec<Fault>, Faults> {
+    pub(crate) fn obstacle(&self, place: &Place, complaint: Complaint) {
+        let obstacle = self.located(place, complaint);
+        self.obstacles.borrow_mut().push(obstacle);
+    }
+
+    /// The remarks, if nothing is wrong; else everything that is: this file first, each file in the order of its lines.
+    /// What stands in the way of a part is told with the faults.
+    pub(crate) fn finish(self) -> Result<Remarks, Faults> {
+        let obstacles = self.obstacles.into_inner();
         let mut faults = self.faults.into_inner();
-        faults.sort_by(|a, b| (a.file != self.file, &a.file, a.line).cmp(&(b.file != self.file, &b.file, b.line)));
-        self.format.accept_without(faults)?;
-        Ok(self.warnings.into_inner())
+        if !faults.is_empty() {
+            faults.extend(obstacles);
+            faults.sort_by(|a, b| (a.file != self.file, &a.file, a.line).cmp(&(b.file != self.file, &b.file, b.line)));
+            return Err(Faults::new(self.format.name, faults));
+        }
+        Ok(Remarks {
+            warnings: self.warnings.into_inner(),
+            obstacles,
+        })
     }
 
     fn located(&self, place: &Place, complaint: Complaint) -> Fault {

@@ -102,6 +102,11 @@ impl<'a> Section<'a> {
         self.notes.fault(&self.place, complaint);
     }
 
+    /// Notes that what this table describes does not work on this machine, now; what others describe does.
+    pub fn obstacle_here(&self, complaint: Complaint) {
+        self.notes.obstacle(&self.place, complaint);
+    }
+
     /// Notes something worth a second look, at the key's place or at the section's.
     pub fn warn(&self, name: &str, complaint: Complaint) {
         self.notes.warn(&self.place_of(name), complaint);

@@ -287,9 +287,12 @@ fn faults_of_another_file_hide_none_of_this_one() {
 #[test]
 fn warnings_come_with_the_value_and_a_missing_value_is_never_made_up() {
     let read = |text| FORMAT.read(Path::new("mill.toml"), text, Mill::check);
-    let (_, warnings) = read("[hands.one]\nname = \"Ann\"\nrole = \"carter\"").unwrap();
-    assert_eq!(warnings.len(), 1);
-    assert_eq!(warnings[0].to_string(), "mill.toml:3: hands.one.role: roles change");
+    let (_, remarks) = read("[hands.one]\nname = \"Ann\"\nrole = \"carter\"").unwrap();
+    assert_eq!(remarks.warnings.len(), 1);
+    assert_eq!(
+        remarks.warnings[0].to_string(),
+        "mill.toml:3: hands.one.role: roles change"
+    );
     let nothing = FORMAT.read(Path::new("mill.toml"), "", |_| None::<()>);
     assert_eq!(
         nothing.unwrap_err().as_slice()[0].to_string(),

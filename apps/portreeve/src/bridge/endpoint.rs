@@ -124,12 +124,12 @@ impl Target {
             Tls::Auto | Tls::Files { .. } => "https",
         };
         let url = format!("{scheme}://{}", config.listen.mcp);
-        let reach = Reach::local(&config.listen, &url, Some(&ca))?;
+        let reach = Reach::local(Some(&config.listen), &url, Some(&ca))?;
         Self::local(reach, None, server_path).map(Some)
     }
 
     fn announced(config: &Config, whereabouts: Whereabouts, server_path: &str) -> anyhow::Result<Self> {
-        let reach = Reach::local(&config.listen, &whereabouts.mcp, whereabouts.ca.as_deref())?;
+        let reach = Reach::local(Some(&config.listen), &whereabouts.mcp, whereabouts.ca.as_deref())?;
         Self::local(reach, Some(whereabouts), server_path)
     }
 

@@ -16,7 +16,7 @@ use store::{LockError, StateLock};
 use vocabulary::Secret;
 
 use super::offline;
-use crate::config::{Config, variable};
+use crate::config::{Local, variable};
 use crate::reach::{Reach, read, whereabouts};
 use crate::wire_up::{Whereabouts, admin_token_file};
 
@@ -56,7 +56,7 @@ impl Refused {
 
 impl Access {
     /// Finds the way: the lock of the state directory if it is free, else the gateway that holds it.
-    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+    pub(super) async fn open(config: &Local) -> anyhow::Result<Self> {
         let began = Instant::now();
         loop {
             match StateLock::take(&config.state.dir) {
@@ -122,7 +122,7 @@ impl Access {
         }
     }
 
-    fn offline(config: &Config, lock: StateLock) -> anyhow::Result<Self> {
+    fn offline(config: &Local, lock: StateLock) -> anyhow::Result<Self> {
         let (plane, closing) = offline::plane(config)?;
         Ok(Self(Way::Offline {
             plane,
@@ -156,12 +156,12 @@ impl Access {
 
 impl Client {
     /// A client for the gateway that runs on this configuration's state directory.
-    fn new(config: &Config, whereabouts: &Whereabouts) -> anyhow::Result<Self> {
+    fn new(config: &Local, whereabouts: &Whereabouts) -> anyhow::Result<Self> {
         let token = match variable("PORTREEVE_ADMIN_TOKEN") {
             Some(token) => Secret::new(token),
             None => Secret::new(read(&admin_token_file(&config.state.dir))?.trim().to_owned()),
         };
-        let reach = Reach::local(&config.listen, &whereabouts.admin, whereabouts.ca.as_deref())?;
+        let reach = Reach::local(config.listen.as_ref(), &whereabouts.admin, whereabouts.ca.as_deref())?;
         Ok(Self {
             http: reach.builder.timeout(DEADLINE).build()?,
             address: reach.address,

@@ -9,7 +9,7 @@ use vocabulary::{Clock, Timestamp};
 
 use super::access::{Access, encoded, records};
 use super::output::{self, Form, cell, flatten, local_time};
-use crate::config::{Config, units};
+use crate::config::{Local, units};
 
 mod csv;
 
@@ -90,7 +90,7 @@ pub(super) enum Format {
 }
 
 impl Activity {
-    pub(super) async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, config: &Local) -> anyhow::Result<ExitCode> {
         let access = Access::open(config).await?;
         let done = match self {
             Self::List { filter, limit, form } => list(&access, &filter, limit, form).await,

@@ -18,6 +18,13 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<ExitCode> {
         match load(config).and_then(fits_its_state) {
+            Ok(config) if !config.obstacles().is_empty() => {
+                report("fault", config.obstacles(), self.form)?;
+                report("warning", config.warnings(), self.form)?;
+                let obstacles = counted(config.obstacles().len(), "fault");
+                output::note(&format!("{obstacles} of servers that do not start; the others would"));
+                Ok(ExitCode::FAILURE)
+            }
             Ok(config) => {
                 report("warning", config.warnings(), self.form)?;
                 report("note", &notes(&config)?, self.form)?;

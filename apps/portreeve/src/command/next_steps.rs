@@ -26,7 +26,7 @@ pub(super) fn discovered(config: &Config) -> anyhow::Result<Inventory> {
         true => Store::open(&config.state.dir)?.load()?,
         false => Vec::new(),
     };
-    Ok(Inventory::assemble(&facts(config, None), &stored))
+    Ok(Inventory::assemble(&facts(&config.servers, None), &stored))
 }
 
 /// What is left to do for one server.

@@ -12,13 +12,13 @@ use policy::{Inventory, InventoryStore as _, PolicySnapshot};
 use store::{Activity, Store};
 use vocabulary::{Clock, Digest, ServerId, ToolName, lock};
 
-use crate::config::Config;
+use crate::config::Local;
 use crate::wire_up::{
     StateActivity, StateTokens, approve_as_seen, facts, inventory_note, launcher_now, ledger_settings, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
-pub(super) fn plane(config: &Config) -> anyhow::Result<(ControlPlane, Closing)> {
+pub(super) fn plane(config: &Local) -> anyhow::Result<(ControlPlane, Closing)> {
     let store = Arc::new(Store::open(&config.state.dir)?);
     let activity = Activity::open(&config.state.dir)?;
     let log = Log(Arc::new(Shared {
@@ -59,7 +59,7 @@ impl Closing {
 struct Log(Arc<Shared>);
 
 struct Shared {
-    config: Config,
+    config: Local,
     open: Mutex<Option<Ledger>>,
 }
 
@@ -70,7 +70,13 @@ impl Log {
         let ledger = match open.take() {
             Some(ledger) => ledger,
             None => {
-                let settings = ledger_settings(&self.0.config, &Clock::system());
+                let Some(audit) = &self.0.config.audit else {
+                    super::output::note(
+                        "error: `[audit]` has faults, so nothing can be recorded; `portreeve check` tells them",
+                    );
+                    return Err(LedgerDown::Disk);
+                };
+                let settings = ledger_settings(audit, &Clock::system());
                 let opened = Ledger::open(&self.0.config.state.dir, settings);
                 opened.map(|(ledger, _)| ledger).map_err(|error| {
                     super::output::note(&format!("error: {error}"));
@@ -94,7 +100,7 @@ impl Recorder for Log {
 
 /// Inventory and gateway as far as the state directory and the configuration tell.
 struct Desk {
-    config: Config,
+    config: Local,
     store: Arc<Store>,
     log: Log,
 }
@@ -102,17 +108,16 @@ struct Desk {
 impl ports::Inventory for Desk {
     fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
         let stored = self.store.load().map_err(PortError::new)?;
-        let inventory = Inventory::assemble(&facts(&self.config, launcher_now(&self.config).as_deref()), &stored);
-        Ok(Arc::new(PolicySnapshot::build(
-            inventory,
-            self.config.policy.rules.clone(),
-            0,
-        )))
+        let inventory = Inventory::assemble(
+            &facts(&self.config.servers, launcher_now(&self.config.servers).as_deref()),
+            &stored,
+        );
+        Ok(Arc::new(PolicySnapshot::build(inventory, self.config.rules.clone(), 0)))
     }
 
     fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
-        let rules = &self.config.policy.rules;
-        Ok(supposing(&self.config, rules, server, tool).map(Arc::new))
+        let Local { servers, rules, .. } = &self.config;
+        Ok(supposing(servers, rules, server, tool).map(Arc::new))
     }
 
     fn approve(
@@ -139,7 +144,8 @@ impl ports::Inventory for Desk {
 
 impl ports::Gateway for Desk {
     fn status(&self) -> Result<GatewayStatus, PortError> {
-        let log = self.config.audit.origin.clone();
+        let audit = self.config.audit.as_ref();
+        let log = audit.map(|audit| audit.origin.clone()).unwrap_or_default();
         Ok(GatewayStatus {
             mcp: None,
             started: None,
@@ -175,13 +181,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::RawConfig;
+    use crate::config::{Config, RawConfig};
 
-    fn config(dir: &std::path::Path) -> Config {
+    fn config(dir: &std::path::Path) -> Local {
         let text = "[state]\ndir = \"state\"\n[audit]\norigin = \"test/log\"\n[servers.files]\nurl = \"https://files.example/mcp\"\n";
-        RawConfig::from_text(text.to_owned(), dir.to_owned(), Default::default())
-            .try_into()
-            .expect("sound")
+        let raw = RawConfig::from_text(text.to_owned(), dir.to_owned(), Default::default());
+        Local::from(&Config::try_from(raw).expect("sound"))
     }
 
     async fn ask(plane: &ControlPlane, method: Method, path: &str, body: Value) -> (u16, Value) {

@@ -13,7 +13,7 @@ use super::access::Access;
 use super::check;
 use super::output::{self, Form, cell};
 use super::tool::{ToolArgument, tool_id};
-use crate::config::Config;
+use crate::config::{Config, Local};
 use crate::wire_up::{facts, launcher_now};
 
 #[derive(Subcommand)]
@@ -66,7 +66,7 @@ impl Policy {
             Self::Check { strict, form } => look(config, strict, form),
             Self::Explain(explain) => {
                 let config = check::load(config)?;
-                let access = Access::open(&config).await?;
+                let access = Access::open(&Local::from(&config)).await?;
                 let done = explain.run(&access).await;
                 access.close().await?;
                 done.map(|()| ExitCode::SUCCESS)
@@ -116,7 +116,7 @@ fn known(config: &Config) -> anyhow::Result<Inventory> {
         false => Vec::new(),
     };
     Ok(Inventory::assemble(
-        &facts(config, launcher_now(config).as_deref()),
+        &facts(&config.servers, launcher_now(&config.servers).as_deref()),
         &stored,
     ))
 }

@@ -22,6 +22,14 @@ impl Serve {
         for warning in config.warnings() {
             tracing::warn!(key = warning.key, line = warning.line, "{}", warning.message);
         }
+        for obstacle in config.obstacles() {
+            tracing::error!(
+                key = obstacle.key,
+                line = obstacle.line,
+                "{}; this server does not start",
+                obstacle.message
+            );
+        }
         crate::wire_up::serve(
             config,
             ServeOptions {

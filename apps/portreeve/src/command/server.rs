@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::access::{Access, encoded};
 use super::output::{self, Form, cell, local_time};
-use crate::config::{Config, find_file};
+use crate::config::{Config, Local, find_file};
 
 #[derive(Subcommand)]
 pub(super) enum Server {
@@ -64,9 +64,9 @@ impl Server {
 /// Does something with the state of the gateway of this configuration.
 async fn with(
     file: &Path,
-    act: impl AsyncFnOnce(&Access, &Config) -> anyhow::Result<ExitCode>,
+    act: impl AsyncFnOnce(&Access, &Local) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let config = Config::load(file)?;
+    let config = super::local(file)?;
     let access = Access::open(&config).await?;
     let done = act(&access, &config).await;
     access.close().await?;
@@ -79,7 +79,7 @@ async fn reload(config: &Config) -> anyhow::Result<bool> {
     if !config.state.dir.exists() {
         return Ok(false);
     }
-    let access = Access::open(config).await?;
+    let access = Access::open(&Local::from(config)).await?;
     let running = access.is_running();
     let done = match running {
         // The watch on the file may have come first.

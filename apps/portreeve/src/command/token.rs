@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::access::{Access, encoded};
 use super::output::{self, Form, cell, local_time};
-use crate::config::{Config, units};
+use crate::config::{Local, units};
 
 #[derive(Subcommand)]
 pub(super) enum Token {
@@ -56,7 +56,7 @@ pub(super) struct Create {
 }
 
 impl Token {
-    pub(super) async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, config: &Local) -> anyhow::Result<ExitCode> {
         let access = Access::open(config).await?;
         let done = match self {
             Self::Create(create) => create.run(&access, config).await,
@@ -69,7 +69,7 @@ impl Token {
 }
 
 impl Create {
-    async fn run(self, access: &Access, config: &Config) -> anyhow::Result<()> {
+    async fn run(self, access: &Access, config: &Local) -> anyhow::Result<()> {
         let mut body = json!({ "sub": self.sub, "actor": self.actor, "ttl_seconds": self.ttl.as_secs() });
         if let Some(members) = body.as_object_mut() {
             let text = |value: Option<String>| value.map(Value::from);
@@ -87,7 +87,7 @@ impl Create {
             );
         }
         let made = access.post("/tokens", &body).await?;
-        if !config.identity.tokens_enabled {
+        if config.tokens_enabled == Some(false) {
             output::note("note: this configuration has `identity.tokens` switched off, so the token is not accepted");
         }
         match self.form.json {

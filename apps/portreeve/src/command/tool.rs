@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::access::{Access, encoded};
 use super::output::{self, Form, cell, flatten};
-use crate::config::Config;
+use crate::config::Local;
 
 #[derive(Subcommand)]
 pub(super) enum Tool {
@@ -55,7 +55,7 @@ impl ToolArgument {
 }
 
 impl Tool {
-    pub(super) async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, config: &Local) -> anyhow::Result<ExitCode> {
         let access = Access::open(config).await?;
         let done = match self {
             Self::List {

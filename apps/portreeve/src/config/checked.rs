@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use settings::{Fault, Faults, Section};
-use vocabulary::{Digest, ServerId};
+use settings::{Fault, Faults, Remarks, Section};
+use vocabulary::ServerId;
 
-use super::raw::{RawConfig, Surroundings, found_at, variable};
+use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
 use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
@@ -30,8 +30,8 @@ pub struct Config {
     pub output: Output,
     file: PathBuf,
     files: Vec<PathBuf>,
-    found: BTreeMap<PathBuf, Option<Digest>>,
-    warnings: Vec<Fault>,
+    found: BTreeMap<PathBuf, Option<Found>>,
+    remarks: Remarks,
 }
 
 impl Config {
@@ -76,10 +76,47 @@ impl Config {
         self.found.iter().all(|(path, found)| found_at(path) == *found)
     }
 
+    /// What its files are and say now. Blocks.
+    pub(crate) fn found_now(&self) -> Vec<Option<impl PartialEq + use<>>> {
+        self.files.iter().map(|path| found_at(path)).collect()
+    }
+
+    /// Whether every file that says something else than `before` was put in place as a whole: it was renamed, not written to.
+    #[must_use]
+    pub fn is_whole_since(&self, before: &Self) -> bool {
+        let is_whole = |(path, now): (&PathBuf, &Option<Found>)| match (before.found.get(path), now) {
+            (Some(Some(before)), Some(now)) => before.says == now.says || before.inode != now.inode,
+            (Some(None), None) => true,
+            (Some(None) | None, Some(_)) | (Some(Some(_)) | None, None) => false,
+        };
+        self.found.len() == before.found.len() && self.found.iter().all(is_whole)
+    }
+
     /// What is allowed but deserves a second look.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
-        &self.warnings
+        &self.remarks.warnings
+    }
+
+    /// Whether nothing keeps this server from starting here.
+    ///
+    /// # Errors
+    /// What does.
+    pub fn starts(&self, server: &ServerId) -> Result<(), Faults> {
+        let key = format!("servers.{server}");
+        let is_its_own = |fault: &&Fault| {
+            fault
+                .key
+                .strip_prefix(&key)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        FORMAT.accept_without(self.obstacles().iter().filter(is_its_own).cloned().collect())
+    }
+
+    /// What keeps single servers from starting on this machine; the others do.
+    #[must_use]
+    pub fn obstacles(&self) -> &[Fault] {
+        &self.remarks.obstacles
     }
 }
 
@@ -92,7 +129,7 @@ impl TryFrom<RawConfig> for Config {
             text,
             surroundings,
         } = raw;
-        let (sections, warnings) = FORMAT.read(&file, &text, |root| Sections::check(root, &surroundings))?;
+        let (sections, remarks) = FORMAT.read(&file, &text, |root| Sections::check(root, &surroundings))?;
         let Sections {
             listen,
             state,
@@ -117,7 +154,7 @@ impl TryFrom<RawConfig> for Config {
             file,
             files,
             found,
-            warnings,
+            remarks,
         })
     }
 }

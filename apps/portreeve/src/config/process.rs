@@ -167,7 +167,7 @@ impl Process {
         }
     }
 
-    /// Looks at this machine: everything that would keep the server from starting is a fault.
+    /// Looks at this machine: what keeps the server from starting here stands in its own way, and in no other server's.
     pub(super) fn try_out(&self, id: &ServerId, state: &Path, section: &Section<'_>) {
         let ours = match &self.workspace {
             Workspace::Own | Workspace::PerPrincipal(_) => true,
@@ -177,7 +177,11 @@ impl Process {
         // A workspace of ours is made before the server starts.
         let made = |fault: &PlanFault| ours && matches!(fault, PlanFault::WorkspaceMissing { .. });
         for fault in faults.iter().filter(|fault| !made(fault)) {
-            section.fault_here(Complaint::new(fault.to_string()));
+            let complaint = Complaint::new(fault.to_string());
+            match fault.is_of_host() {
+                true => section.obstacle_here(complaint),
+                false => section.fault_here(complaint),
+            }
         }
         for script in self.unreadable_scripts(id, state) {
             section.warn("command", Complaint::new(script));
@@ -213,7 +217,7 @@ impl Process {
             section.warn("command", complaint.hint("remove the server and add it again"));
         }
         if let Err(unfit) = self.verify_packages(state) {
-            section.fault_here(Complaint::new(unfit.to_string()).hint("remove the server and add it again"));
+            section.obstacle_here(Complaint::new(unfit.to_string()).hint("remove the server and add it again"));
         }
     }
 

@@ -49,8 +49,30 @@ impl RawConfig {
     }
 }
 
-/// What is found at a path: a file's text, a directory's names; `None` where there is nothing to read.
-pub(super) fn found_at(path: &Path) -> Option<Digest> {
+/// What is found at a path: which file, and what it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    /// Device and number of the file. A file that was replaced as a whole has others.
+    pub(super) inode: (u64, u64),
+    /// A file's text, a directory's names.
+    pub(super) says: Digest,
+}
+
+/// What is found at a path; `None` where there is nothing to read.
+pub(super) fn found_at(path: &Path) -> Option<Found> {
+    Some(Found {
+        inode: inode(path)?,
+        says: says(path)?,
+    })
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = path.metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+fn says(path: &Path) -> Option<Digest> {
     if !path.is_dir() {
         return std::fs::read(path).ok().map(|bytes| Digest::of(&bytes));
     }
@@ -105,7 +127,7 @@ pub fn variables() -> BTreeMap<String, String> {
 pub(super) struct Surroundings {
     base: PathBuf,
     variables: Variables,
-    files: RefCell<BTreeMap<PathBuf, Option<Digest>>>,
+    files: RefCell<BTreeMap<PathBuf, Option<Found>>>,
 }
 
 #[derive(Debug)]
@@ -211,7 +233,7 @@ impl Surroundings {
     }
 
     /// Every file that was read and every directory that was searched, with what was found there.
-    pub(super) fn into_files(self) -> BTreeMap<PathBuf, Option<Digest>> {
+    pub(super) fn into_files(self) -> BTreeMap<PathBuf, Option<Found>> {
         self.files.into_inner()
     }
 
@@ -220,7 +242,10 @@ impl Surroundings {
     }
 
     fn note_text(&self, path: &Path, text: &str) {
-        let found = Some(Digest::of(text.as_bytes()));
+        let found = inode(path).map(|inode| Found {
+            inode,
+            says: Digest::of(text.as_bytes()),
+        });
         self.files.borrow_mut().insert(path.to_owned(), found);
     }
 

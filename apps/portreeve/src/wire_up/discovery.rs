@@ -170,7 +170,7 @@ impl Running {
         }
         let Some((stored, facts, rules)) = self.with_current(|current| {
             let launcher = self.launcher.get().map(|launcher| &**launcher);
-            let facts = plan::facts(&current.config, launcher)
+            let facts = plan::facts(&current.config.servers, launcher)
                 .into_iter()
                 .find(|facts| facts.id == *id)?;
             let rules = current.screening.clone();

@@ -208,7 +208,7 @@ pub(super) fn extension_methods(config: &Config) -> BTreeMap<ServerId, Vec<Strin
     config.servers.iter().map(of_server).collect()
 }
 
-pub(crate) fn facts(config: &Config, launcher: Option<&Launcher>) -> Vec<ServerFacts> {
+pub(crate) fn facts(servers: &BTreeMap<ServerId, config::Server>, launcher: Option<&Launcher>) -> Vec<ServerFacts> {
     let of_server = |(id, server): (&ServerId, &config::Server)| ServerFacts {
         id: id.clone(),
         trust: server.trust,
@@ -219,7 +219,7 @@ pub(crate) fn facts(config: &Config, launcher: Option<&Launcher>) -> Vec<ServerF
             .map(|(name, rule)| (name.to_string(), rule.risk))
             .collect(),
     };
-    config.servers.iter().map(of_server).collect()
+    servers.iter().map(of_server).collect()
 }
 
 /// Tools whose undeclared fields the operator lets through.
@@ -296,15 +296,15 @@ pub(super) fn limit_rules(limits: &config::Limits) -> LimitRules {
     }
 }
 
-pub(crate) fn ledger_settings(config: &Config, clock: &Clock) -> ledger::Settings {
+pub(crate) fn ledger_settings(audit: &config::Audit, clock: &Clock) -> ledger::Settings {
     ledger::Settings {
-        durability: match config.audit.durability {
+        durability: match audit.durability {
             config::Durability::Always => ledger::Durability::Always,
             config::Durability::Writes => ledger::Durability::Writes,
             config::Durability::Interval => ledger::Durability::Interval,
         },
-        commit_interval: config.audit.commit_interval,
+        commit_interval: audit.commit_interval,
         clock: clock.clone(),
-        ..ledger::Settings::new(&config.audit.origin)
+        ..ledger::Settings::new(&audit.origin)
     }
 }

@@ -232,7 +232,7 @@ impl ports::Inventory for Helm {
         let (config, rules) = self
             .running
             .with_current(|current| (current.config.clone(), current.rules.clone()));
-        Ok(supposing(&config, &rules, server, tool).map(Arc::new))
+        Ok(supposing(&config.servers, &rules, server, tool).map(Arc::new))
     }
 
     fn approve(

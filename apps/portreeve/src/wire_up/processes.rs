@@ -1,5 +1,6 @@
 //! Servers that are started here: their berths, their workspaces, and what the log says of them.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,14 +12,11 @@ use sandbox::{FsPolicy, Launcher, NetPolicy, Tier, Verdict};
 use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
 use vocabulary::{Confinement, PrincipalKey, ServerId};
 
-use crate::config::{Config, Process, Reach, Workspace, workspaces};
+use crate::config::{Process, Reach, Server, Workspace, workspaces};
 
 /// The launcher, probed on this machine; none where no server needs one.
-pub(crate) async fn launcher(config: &Config) -> Option<Arc<Launcher>> {
-    let needed = config
-        .servers
-        .values()
-        .any(|server| matches!(server.reach, Reach::Process(_)));
+pub(crate) async fn launcher(servers: &BTreeMap<ServerId, Server>) -> Option<Arc<Launcher>> {
+    let needed = servers.values().any(|server| matches!(server.reach, Reach::Process(_)));
     match needed {
         true => Some(Arc::new(Launcher::probe().await)),
         false => None,
@@ -26,9 +24,9 @@ pub(crate) async fn launcher(config: &Config) -> Option<Arc<Launcher>> {
 }
 
 /// As [`launcher`], for commands that are not asynchronous. Must be called from the runtime of a command.
-pub(crate) fn launcher_now(config: &Config) -> Option<Arc<Launcher>> {
+pub(crate) fn launcher_now(servers: &BTreeMap<ServerId, Server>) -> Option<Arc<Launcher>> {
     let runtime = tokio::runtime::Handle::current();
-    tokio::task::block_in_place(|| runtime.block_on(launcher(config)))
+    tokio::task::block_in_place(|| runtime.block_on(launcher(servers)))
 }
 
 /// The sandbox policies see.

@@ -1,12 +1,15 @@
 //! Reads the configuration again, on SIGHUP, on file change and when an operator asks: the whole
 //! new one or nothing, for live sessions too.
 
+pub(super) mod eyes;
+mod loosened;
+mod stillness;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::ports::{Reload, ReloadWhen};
 use ledger::{Event, Note};
-use notify::{RecursiveMode, Watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -22,7 +25,7 @@ const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn watch(running: Arc<Running>, mut stopping: watch::Receiver<bool>) {
     tokio::spawn(async move {
         let (changed, mut changes) = mpsc::channel(1);
-        let mut eyes = watch_files(&running, changed.clone());
+        let mut eyes = open_eyes(&running, changed.clone());
         let Ok(mut hangup) = signal(SignalKind::hangup()) else {
             return;
         };
@@ -40,9 +43,14 @@ pub(super) fn watch(running: Arc<Running>, mut stopping: watch::Receiver<bool>) 
                 }
             };
             running.clone().reload("system", when).await;
-            eyes = watch_files(&running, changed.clone()).or(eyes);
+            eyes = open_eyes(&running, changed.clone()).or(eyes);
         }
     });
+}
+
+fn open_eyes(running: &Running, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
+    let files = running.with_current(|current| current.config.files().to_vec());
+    eyes::watch(files, running.open_files.clone(), changed)
 }
 
 async fn settle(changes: &mut mpsc::Receiver<()>) {
@@ -63,43 +71,6 @@ fn renew(running: &Running) {
     }
 }
 
-/// Watches the directories of every file the configuration is made of: editors replace files.
-fn watch_files(running: &Running, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
-    let files = running.with_current(|current| current.config.files().to_vec());
-    let watched = files.clone();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let concerns_us = |event: &notify::Event| {
-            !event.kind.is_access()
-                && event
-                    .paths
-                    .iter()
-                    .any(|path| watched.iter().any(|file| path == file || path.parent() == Some(file)))
-        };
-        if event.as_ref().is_ok_and(concerns_us) {
-            let _ = changed.try_send(());
-        }
-    })
-    .ok()?;
-    let mut directories: Vec<_> = files
-        .iter()
-        .filter_map(|file| {
-            if file.is_dir() {
-                Some(file.as_path())
-            } else {
-                file.parent()
-            }
-        })
-        .collect();
-    directories.sort();
-    directories.dedup();
-    for directory in directories {
-        if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
-            tracing::warn!(directory = %directory.display(), %error, "changes here are not noticed");
-        }
-    }
-    Some(watcher)
-}
-
 impl Running {
     /// Reads the configuration again and puts it in force if it has no fault. A command that changed a file and the watch on
     /// that file both ask for it: the second finds it in force.
@@ -110,18 +81,29 @@ impl Running {
         {
             return Reload::Done { warnings };
         }
-        let file = self.with_current(|current| current.config.file().to_owned());
-        let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+        let before = self.with_current(|current| current.config.clone());
+        let (in_force, open) = (before.clone(), self.open_files.clone());
+        let loaded = tokio::task::spawn_blocking(move || stillness::read(in_force.file(), &in_force, &open)).await;
+        let mut looser = Vec::new();
         let outcome = match loaded {
-            Ok(Ok(config)) => self.clone().take_over(config).await,
+            Ok(Ok(config)) => {
+                looser = loosened::by(&before, &config);
+                self.clone().take_over(config).await
+            }
             Ok(Err(faults)) => Err(faults.as_slice().iter().map(ToString::to_string).collect()),
             Err(_) => Err(vec!["the configuration could not be read".to_owned()]),
         };
         let (note, reload) = match outcome {
             Ok(warnings) => {
-                let message = "the configuration was read again and is in force";
+                let message = match looser.is_empty() {
+                    true => "the configuration was read again and is in force".to_owned(),
+                    false => format!(
+                        "the configuration was read again and is in force; it is looser in: {}",
+                        looser.join(", ")
+                    ),
+                };
                 (
-                    Note::done("gateway.reload", actor, None, message),
+                    Note::done("gateway.reload", actor, None, &message),
                     Reload::Done { warnings },
                 )
             }
@@ -152,7 +134,7 @@ impl Running {
         let config = self.with_current(|current| current.config.clone());
         let read = tokio::task::spawn_blocking(move || config.is_as_read().then_some(config));
         let config = read.await.ok().flatten()?;
-        Some(config.warnings().iter().map(ToString::to_string).collect())
+        Some(told(&config))
     }
 
     /// Puts `config` in force; the faults are those that only show here.
@@ -162,7 +144,7 @@ impl Running {
         let before = self.with_current(|current| current.identity.clone());
         let identity =
             plan::identity(&config, &self.public_url, &self.tokens, &self.clock, Some(&before)).map_err(one)?;
-        let mut warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        let mut warnings = told(&config);
         let harbour = self.harbour(&config).await;
         let lines = self
             .with_current(|current| lines(&config, Some(current), harbour.as_ref()))
@@ -191,6 +173,12 @@ impl Running {
         self.rebuild();
         Ok(warnings)
     }
+}
+
+/// What is to be said of a configuration that can be in force: the servers that do not start first.
+fn told(config: &Config) -> Vec<String> {
+    let remarks = config.obstacles().iter().chain(config.warnings());
+    remarks.map(ToString::to_string).collect()
 }
 
 /// Settings that a running gateway cannot change.

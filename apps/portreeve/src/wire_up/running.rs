@@ -20,6 +20,7 @@ use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 
 use super::plan;
 use super::processes::{self, Harbour};
+use super::reload::eyes::OpenFiles;
 use crate::config::Config;
 
 /// See the module.
@@ -35,6 +36,8 @@ pub struct Running {
     pub(super) building: tokio::sync::Mutex<()>,
     /// Held by whoever reads the configuration again.
     pub(super) reading: tokio::sync::Mutex<()>,
+    /// Files of the configuration that somebody is writing to.
+    pub(super) open_files: Arc<OpenFiles>,
     /// Probed once, when the first server needs it.
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
@@ -73,7 +76,7 @@ impl Running {
         public_url: String,
     ) -> anyhow::Result<Arc<Self>> {
         let state = &config.state.dir;
-        let (ledger, _) = Ledger::open(state, plan::ledger_settings(&config, &clock))?;
+        let (ledger, _) = Ledger::open(state, plan::ledger_settings(&config.audit, &clock))?;
         let store = Arc::new(Store::open(state)?);
         let stored = store.load().context("the inventory cannot be read")?;
         let tokens = Arc::new(TokenTable::default());
@@ -100,6 +103,7 @@ impl Running {
             public_url,
             building: tokio::sync::Mutex::default(),
             reading: tokio::sync::Mutex::default(),
+            open_files: Arc::default(),
             launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
             gateway: OnceLock::new(),
@@ -129,7 +133,7 @@ impl Running {
             identity: current.identity.clone(),
             allowed_hosts: plan::allowed_hosts(&current.config),
             public_url: plan::public_url(&current.config, &self.public_url),
-            facts: plan::facts(&current.config, self.launcher.get().map(|launcher| &**launcher)),
+            facts: plan::facts(&current.config.servers, self.launcher.get().map(|launcher| &**launcher)),
             stored: current.stored.values().cloned().collect(),
             rules: current.rules.clone(),
             servers: current.servers.values().map(|line| line.server.clone()).collect(),
@@ -168,7 +172,7 @@ impl Running {
     pub(super) async fn harbour(&self, config: &Config) -> Option<Harbour> {
         let needed = self.launcher.get().is_none();
         if let Some(launcher) = match needed {
-            true => processes::launcher(config).await,
+            true => processes::launcher(&config.servers).await,
             false => None,
         } {
             let _ = self.launcher.set(launcher);

@@ -1,7 +1,7 @@
 //! A tool that nobody has seen yet, supposed to be there, so that its policies can be explained before its server was ever
 //! discovered. It is in no inventory, and nothing can be called by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use policy::{Discovery, Inventory, PolicySnapshot, Rules, Shown, approve, merge};
@@ -9,17 +9,17 @@ use serde_json::json;
 use vocabulary::{Clock, ServerId, ToolName};
 
 use super::plan;
-use crate::config::Config;
+use crate::config::Server;
 
 /// Inventory and policies as if this server offered this tool, approved and without hints: the risk is the operator's word, or
 /// `high`. `None` if there is no such server, or the name can be no tool's.
 pub(crate) fn supposing(
-    config: &Config,
+    servers: &BTreeMap<ServerId, Server>,
     rules: &Arc<Rules>,
     server: &ServerId,
     tool: &ToolName,
 ) -> Option<PolicySnapshot> {
-    let facts = plan::facts(config, None)
+    let facts = plan::facts(servers, None)
         .into_iter()
         .find(|facts| facts.id == *server)?;
     let definition = json!({"name": tool.as_str(), "inputSchema": {"type": "object"}}).to_string();

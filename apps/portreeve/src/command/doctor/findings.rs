@@ -9,7 +9,7 @@ use sandbox::host::{self, HostCommand};
 use vocabulary::{Clock, Timestamp};
 
 use super::servers;
-use crate::config::{Config, Tls, find_file};
+use crate::config::{Config, Fault, Tls, find_file};
 
 /// One thing that was looked at.
 pub(super) struct Finding {
@@ -40,20 +40,7 @@ pub(super) async fn all(given: Option<&Path>) -> Vec<Finding> {
     let loaded = find_file(given).map(|file| Config::load(&file));
     let mut found = match loaded {
         Ok(Ok(config)) => of_config(&config),
-        Ok(Err(faults)) => {
-            let told: Vec<String> = faults
-                .as_slice()
-                .iter()
-                .take(MOST_FAULTS)
-                .map(ToString::to_string)
-                .collect();
-            let count = faults.as_slice().len();
-            let detail = format!("{count} fault(s): {}", told.join("; ").replace('\n', " "));
-            vec![Finding {
-                remedy: Some("see `portreeve check`"),
-                ..finding("configuration", Some(false), detail)
-            }]
-        }
+        Ok(Err(faults)) => vec![faulty(faults.as_slice())],
         Err(_) => vec![finding(
             "configuration",
             None,
@@ -72,10 +59,22 @@ pub(super) async fn all(given: Option<&Path>) -> Vec<Finding> {
     found
 }
 
+fn faulty(faults: &[Fault]) -> Finding {
+    let told: Vec<String> = faults.iter().take(MOST_FAULTS).map(ToString::to_string).collect();
+    let detail = format!("{} fault(s): {}", faults.len(), told.join("; ").replace('\n', " "));
+    Finding {
+        remedy: Some("see `portreeve check`"),
+        ..finding("configuration", Some(false), detail)
+    }
+}
+
 fn of_config(config: &Config) -> Vec<Finding> {
     let state = &config.state.dir;
     vec![
-        finding("configuration", Some(true), config.file().display().to_string()),
+        match config.obstacles() {
+            [] => finding("configuration", Some(true), config.file().display().to_string()),
+            obstacles => faulty(obstacles),
+        },
         certificate(config),
         writable("state", state),
         writable("store", &state.join("state.db")),

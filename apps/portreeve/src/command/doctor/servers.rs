@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::findings::{Finding, finding};
 use crate::command::access::Access;
 use crate::command::server::trouble;
-use crate::config::{Config, Reach};
+use crate::config::{Config, Local, Reach};
 use crate::reach::whereabouts;
 
 /// One finding for each server that has something the matter; one for all where none has.
@@ -27,7 +27,7 @@ pub(super) async fn of(config: &Config) -> Vec<Finding> {
 /// What a running gateway says of them; `None` where none runs.
 async fn asked(config: &Config) -> Option<Vec<Value>> {
     whereabouts(&config.state.dir)?;
-    let access = Access::open(config).await.ok()?;
+    let access = Access::open(&Local::from(config)).await.ok()?;
     let answer = match access.is_running() {
         true => access.get("/servers").await.ok(),
         false => None,

@@ -14,18 +14,18 @@ use store::{LockError, StateLock};
 use vocabulary::Clock;
 
 use crate::command::access::Access;
-use crate::config::Config;
+use crate::config::Local;
 use crate::wire_up::ledger_settings;
 
 /// See the module.
 pub(super) struct Records {
-    config: Arc<Config>,
+    config: Arc<Local>,
     /// One append at a time: agents of a stage would only wait for each other's lock.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Records {
-    pub(super) fn of(config: Arc<Config>) -> Self {
+    pub(super) fn of(config: Arc<Local>) -> Self {
         Self {
             config,
             turn: tokio::sync::Mutex::default(),
@@ -52,8 +52,12 @@ impl Records {
 }
 
 /// Appends under the lock, which goes with this call. Blocks.
-fn write(config: &Config, event: Event, lock: StateLock) -> anyhow::Result<()> {
-    let (ledger, _) = Ledger::open(&config.state.dir, ledger_settings(config, &Clock::system()))?;
+fn write(config: &Local, event: Event, lock: StateLock) -> anyhow::Result<()> {
+    let audit = config
+        .audit
+        .as_ref()
+        .context("`[audit]` has faults; `portreeve check` tells them")?;
+    let (ledger, _) = Ledger::open(&config.state.dir, ledger_settings(audit, &Clock::system()))?;
     let written = ledger.append_event_blocking(event);
     ledger.shutdown();
     drop(lock);

@@ -10,11 +10,11 @@ use vocabulary::Secret;
 use super::progress::Show;
 use super::records::Records;
 use super::tokens::Tokens;
-use crate::config::{Config, variables};
+use crate::config::{Config, Local, variables};
 
 /// Opens the setting of a run.
 pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>) -> anyhow::Result<Setting> {
-    let config = Arc::new(config(directory, given)?);
+    let config = Arc::new(Local::from(&config(directory, given)?));
     make_state(&config.state.dir)?;
     Ok(Setting {
         state: config.state.dir.canonicalize()?,

@@ -9,13 +9,13 @@ use vocabulary::{Secret, ServerId};
 
 use crate::command::access::{Access, encoded};
 use crate::command::reach::{Reach, whereabouts};
-use crate::config::Config;
+use crate::config::Local;
 
 /// See the module.
-pub(super) struct Tokens(Arc<Config>);
+pub(super) struct Tokens(Arc<Local>);
 
 impl Tokens {
-    pub(super) fn of(config: Arc<Config>) -> Self {
+    pub(super) fn of(config: Arc<Local>) -> Self {
         Self(config)
     }
 
@@ -41,7 +41,7 @@ impl Tokens {
         access.close().await?;
         let made = made?;
         let place = whereabouts(&config.state.dir).context("the gateway has not said where it answers")?;
-        let reach = Reach::local(&config.listen, &place.mcp, place.ca.as_deref())?;
+        let reach = Reach::local(config.listen.as_ref(), &place.mcp, place.ca.as_deref())?;
         let (scheme, authority) = reach
             .origin
             .split_once("://")

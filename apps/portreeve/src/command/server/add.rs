@@ -151,6 +151,7 @@ impl Add {
             );
             draft.add_server(&self.id, reach, self.trust)?;
             let config = draft.check()?;
+            config.starts(&self.id)?;
             match draft.write()? {
                 Written::Done => return Ok(config),
                 Written::ChangedMeanwhile if tries < TRIES => {}

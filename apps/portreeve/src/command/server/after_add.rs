@@ -8,14 +8,14 @@ use vocabulary::ServerId;
 use crate::command::access::Access;
 use crate::command::next_steps;
 use crate::command::output::{self, cell};
-use crate::config::Config;
+use crate::config::{Config, Local};
 
 /// How long a new server is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until a running gateway has asked the new server; how it was found.
 pub(super) async fn found(config: &Config, id: &ServerId) -> anyhow::Result<Value> {
-    let access = Access::open(config).await?;
+    let access = Access::open(&Local::from(config)).await?;
     let began = Instant::now();
     let found = loop {
         let server = super::find(&access, id.as_str()).await?;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::command::access::Access;
 use crate::command::output::{self, Form};
-use crate::config::{Config, Process, Reach};
+use crate::config::{Local, Process, Reach};
 
-pub(super) async fn show(access: &Access, config: &Config, id: &str, form: Form) -> anyhow::Result<ExitCode> {
+pub(super) async fn show(access: &Access, config: &Local, id: &str, form: Form) -> anyhow::Result<ExitCode> {
     let mut server = super::find(access, id).await?;
     let process = config
         .servers

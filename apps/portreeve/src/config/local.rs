@@ -1,0 +1,82 @@
+//! What the commands of this machine need of a configuration: where the state is, how its log is kept, and what is sound of
+//! the rest. A typo in a policy, or a server that cannot start, keeps nobody from revoking a token.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::policy::Rules;
+use settings::{Fault, Faults, Section};
+use vocabulary::ServerId;
+
+use super::raw::{RawConfig, Surroundings};
+use super::{Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
+
+/// The parts of a configuration that commands need, as far as they are sound.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// `[state]`
+    pub state: State,
+    /// `[audit]`; `None` where it has a fault: then nothing can be recorded without a running gateway.
+    pub audit: Option<Audit>,
+    /// `[listen]`, where it is sound.
+    pub listen: Option<Listen>,
+    /// The servers that are sound.
+    pub servers: BTreeMap<ServerId, Server>,
+    /// The policies; where one cannot be read, none is known and everything is denied.
+    pub rules: Arc<Rules>,
+    /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
+    pub tokens_enabled: Option<bool>,
+}
+
+impl Local {
+    /// Reads what is sound of a configuration, and says what is wrong with the rest, and what keeps servers from starting.
+    ///
+    /// # Errors
+    /// When it does not tell where the state is.
+    pub fn load(file: &Path) -> Result<(Self, Vec<Fault>), Faults> {
+        let raw = RawConfig::read(file)?;
+        let check = |root: Section<'_>| Self::check(root, &raw.surroundings);
+        let (local, said) = FORMAT.read_what_is_sound(&raw.file, &raw.text, check);
+        match (local, said) {
+            (Some(local), Ok(remarks)) => Ok((local, remarks.obstacles)),
+            (Some(local), Err(faults)) => Ok((local, faults.as_slice().to_vec())),
+            (None, Err(faults)) => Err(faults),
+            (None, Ok(_)) => Err(FORMAT.refuse(Fault::of_file(file, "does not say where the state is", None))),
+        }
+    }
+
+    fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
+        let listen = Listen::check(root.section("listen"), around);
+        let state = State::check(root.section("state"), around);
+        let audit = Audit::check(root.section("audit"), state.as_ref());
+        let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
+        let servers = super::servers::check(&mut root, state.as_ref(), around);
+        let policy = Policy::check(root.section("policy"), around);
+        // Looked at for its faults alone.
+        let _ = Limits::check(root.section("limits"));
+        let _ = Output::check(&mut root, around);
+        root.finish();
+        Some(Self {
+            state: state?,
+            audit,
+            listen,
+            servers,
+            rules: policy.map(|policy| policy.rules).unwrap_or_default(),
+            tokens_enabled: identity.map(|identity| identity.tokens_enabled),
+        })
+    }
+}
+
+impl From<&Config> for Local {
+    fn from(config: &Config) -> Self {
+        Self {
+            state: config.state.clone(),
+            audit: Some(config.audit.clone()),
+            listen: Some(config.listen.clone()),
+            servers: config.servers.clone(),
+            rules: config.policy.rules.clone(),
+            tokens_enabled: Some(config.identity.tokens_enabled),
+        }
+    }
+}
