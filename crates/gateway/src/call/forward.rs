@@ -1,6 +1,8 @@
 //! Takes a permitted request to its server: intent, credential, dispatch; [`answer`](crate::call::answer) brings back what
 //! came. From medium risk on, the intent is on record before the request leaves.
 
+use std::sync::Arc;
+
 use ledger::{DecisionFacts, Intent, MessageFacts, Verdict};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
@@ -64,12 +66,7 @@ pub(crate) async fn forward(
     let Some(server) = stages.snapshot.server(target.server()) else {
         return Ok(stages.failed(record, None, &Failure::SessionGone));
     };
-    let client = stages.context.client.era();
-    // What was decided about is a definition of an era: only there it is what was pinned.
-    let era = match server.era_for(stages.snapshot.era_toward(server.id(), client)).await {
-        Ok(era) if !stages.snapshot.is_pinned_in(server.id(), era) => {
-            return Ok(stages.failed(record, Some(server.credential()), &Failure::Version));
-        }
+    let era = match pinned_era(stages, server).await {
         Ok(era) => era,
         Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
     };
@@ -113,6 +110,16 @@ pub(crate) async fn forward(
             }
         }
     })
+}
+
+/// The era to speak to a server in. What was decided about is a definition of an era: only there it is what was pinned.
+async fn pinned_era(stages: &Stages<'_>, server: &Arc<Server>) -> Result<Era, Failure> {
+    let client = stages.context.client.era();
+    let era = server.era_for(stages.snapshot.era_toward(server.id(), client)).await?;
+    match stages.snapshot.is_pinned_in(server.id(), era) {
+        true => Ok(era),
+        false => Err(Failure::Version),
+    }
 }
 
 /// The request as its server gets it: built from nothing but what was checked, with that server's own credential.
