@@ -341,15 +341,19 @@ async fn refuses_what_is_not_locked(gateway: Gateway) {
     let installed = home.state().join("packages/memory/package-lock.json");
     let honest = text(&installed);
     std::fs::write(&installed, honest.replacen("\"version\": \"", "\"version\": \"9", 2)).unwrap();
-    for words in [&["check"][..], &["serve"]] {
-        let refused = home.cli(words);
-        assert_eq!(refused.code, Some(1), "{refused:?}");
-        let told = format!("{}{}", refused.stdout, refused.stderr);
-        assert!(
-            told.contains("servers.lock has @modelcontextprotocol/server-memory@2026.8.31"),
-            "{told}"
-        );
-    }
+    let differs = "servers.lock has @modelcontextprotocol/server-memory@2026.8.31";
+    let refused = home.cli(&["check"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stdout.contains(differs), "{refused:?}");
+    // The gateway starts, and this server does not.
+    let gateway = home.serve().await;
+    eventually("it is not started, and told why", 30, async || {
+        let listed = gateway.home.cli(&["server", "list", "--json"]).success();
+        let memory: Value = serde_json::from_str(&listed).unwrap();
+        memory["reach"] == "down" && memory["reason"].as_str().is_some_and(|why| why.contains(differs))
+    })
+    .await;
+    let home = gateway.stop().await;
     std::fs::write(&installed, honest).unwrap();
     let lock = home.path("servers.lock");
     let locked = text(&lock);
