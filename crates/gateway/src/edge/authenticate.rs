@@ -19,7 +19,7 @@ use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
 ///
 /// ```compile_fail,E0451
 /// fn forge(who: std::sync::Arc<vocabulary::Principal>, head: http::request::Parts) -> portreeve_gateway::AuthenticatedHead {
-///     portreeve_gateway::AuthenticatedHead { who, verb: head.method, headers: head.headers, shown: todo!() }
+///     portreeve_gateway::AuthenticatedHead { who, verb: head.method, headers: head.headers, shown: loop {} }
 /// }
 /// ```
 ///
