@@ -231,3 +231,42 @@ async fn a_gateway_without_servers_starts_and_lists_nothing() {
             .is_empty()
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_policies_cannot_see_is_denied_and_its_field_is_told() {
+    let policy = r#"
+        @id("all") permit (principal, action, resource);
+        @id("small") forbid (principal, action, resource) when { context.args has n && context.args.n > 100 };"#;
+    let mut open = crate::support::tool("count");
+    open["inputSchema"] = json!({"type": "object", "additionalProperties": true});
+    let town = Town::offering(&[open], |setup| setup.policy(policy)).await;
+    let agent = town.agent("ann").await;
+    for hidden in ["1e30", "99999999999999999999", "101.00001", "null", "-1e30"] {
+        let answer = agent.call_raw("count", &format!(r#"{{"n":{hidden}}}"#)).await;
+        assert_eq!(
+            answer.reason_codes(),
+            ["DENY_POLICY_ERROR"],
+            "{hidden}: {}",
+            answer.text()
+        );
+        assert_eq!(answer.error_code(), -32003, "{hidden}");
+        let message = answer.last()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(
+            message.contains("/n") && !message.contains(hidden.trim_start_matches('-')) || hidden == "null",
+            "{message}"
+        );
+        assert_eq!(
+            town.gateway.receipt_named_by(&answer)["decision"]["policy_id"],
+            "small",
+            "{hidden}"
+        );
+    }
+    for seen in ["100", "1e2", "-5", "100.0"] {
+        let answer = agent
+            .call_raw("count", &format!(r#"{{"n":{seen},"other":1e30}}"#))
+            .await;
+        assert!(answer.last()["result"].is_object(), "{seen}: {}", answer.text());
+    }
+    let answer = agent.call_raw("count", r#"{"n":101}"#).await;
+    assert_eq!(answer.reason_codes(), ["DENY_NO_PERMISSION"], "{}", answer.text());
+}

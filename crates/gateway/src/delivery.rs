@@ -179,10 +179,7 @@ pub(crate) fn subscription(
     let (policy, caller) = (&in_force.policy, in_force.policy.caller(who));
     match policy.resolve_target(&caller, Method::Subscribe.as_str(), &target) {
         Ok(known) => policy.decide_target(&caller, known, &facts),
-        Err(missing) => Decision::Deny(Grounds {
-            policy_id: missing.policy_id,
-            code: missing.code,
-        }),
+        Err(missing) => Decision::Deny(Grounds::new(missing.policy_id, missing.code)),
     }
 }
 
@@ -243,10 +240,10 @@ impl Asked {
     fn decide(&self, in_force: &Snapshot, who: &Arc<Principal>) -> Decision {
         let raw = self.arguments.as_deref().unwrap_or(b"{}");
         let Ok(mut arguments) = Value::parse(raw, &in_force.limits.arguments) else {
-            return Decision::Deny(Grounds {
-                policy_id: "builtin:preflight".into(),
-                code: ReasonCode::DenyPayloadTooLarge,
-            });
+            return Decision::Deny(Grounds::new(
+                "builtin:preflight".into(),
+                ReasonCode::DenyPayloadTooLarge,
+            ));
         };
         if let Value::Object(members) = &mut arguments
             && self.seen == Seen::Params
@@ -261,10 +258,7 @@ impl Asked {
         let (policy, caller) = (&in_force.policy, in_force.policy.caller(who));
         match policy.resolve_target(&caller, &self.action, &self.target) {
             Ok(known) => policy.decide_target(&caller, known, &facts),
-            Err(missing) => Decision::Deny(Grounds {
-                policy_id: missing.policy_id,
-                code: missing.code,
-            }),
+            Err(missing) => Decision::Deny(Grounds::new(missing.policy_id, missing.code)),
         }
     }
 

@@ -86,7 +86,7 @@ impl Stages<'_> {
         facts: &MessageFacts,
     ) -> Result<Decided, Box<Ended>> {
         match decision {
-            Decision::Allow(permit, Grounds { policy_id, code }) => Ok(Decided {
+            Decision::Allow(permit, Grounds { policy_id, code, .. }) => Ok(Decided {
                 permit,
                 facts: self.decision(Verdict::Allow, policy_id, code),
                 slot,
@@ -108,9 +108,13 @@ impl Stages<'_> {
         verdict: Verdict,
         grounds: Grounds,
     ) -> Box<Ended> {
+        let message = match &grounds.unseen {
+            Some(place) => unseen(place),
+            None => sentence(grounds.code),
+        };
         let data = ErrorData {
             verdict,
-            ..ErrorData::denied(ErrorCode::Denied, sentence(grounds.code), grounds.code)
+            ..ErrorData::denied(ErrorCode::Denied, message, grounds.code)
         };
         let decision = decision(in_force, verdict, grounds.policy_id, grounds.code);
         self.refused_as(facts, decision, data)
@@ -285,6 +289,15 @@ pub(crate) fn credential_facts(source: Option<&CredentialSource>) -> CredentialF
 pub(crate) fn sentence(code: ReasonCode) -> String {
     let remedy = code.remedy();
     format!("{}; {}", remedy.meaning, remedy.next)
+}
+
+/// What a caller is told of an argument that the policies read and cannot see; the place is in the policies' own names.
+fn unseen(place: &str) -> String {
+    let place = if place.is_empty() { "the arguments" } else { place };
+    format!(
+        "the policies look at {place} and cannot see the value there; send a whole number of 64 bits, a number of at most four \
+         decimal places, a string, or leave it out instead of null"
+    )
 }
 
 /// The policy id of a preflight refusal.

@@ -184,7 +184,7 @@ impl PolicySnapshot {
                 outlook,
                 provenance: self.provenance(&caller),
             }),
-            View::Hidden(Grounds { policy_id, code }) => Err(NotKnown {
+            View::Hidden(Grounds { policy_id, code, .. }) => Err(NotKnown {
                 code,
                 policy_id,
                 entry: target.entry().cloned(),
@@ -216,7 +216,7 @@ impl PolicySnapshot {
         let findings = self.judge_open(&caller, &open, call, |context| {
             self.scene_of(&caller, &case, &target, context)
         });
-        let (verdict, grounds) = findings.verdict(self.rules());
+        let (verdict, grounds) = findings.verdict_on(self.rules(), call);
         match verdict {
             Verdict::Allow => {
                 let who = caller.principal().clone();

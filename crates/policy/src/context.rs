@@ -94,6 +94,15 @@ fn record<'v, 'a: 'v>(members: impl Iterator<Item = (&'v str, &'v Value<'a>)>) -
     RestrictedExpression::new_record(values).ok()
 }
 
+/// Whether Cedar has something for a value, whatever stands in it.
+pub(crate) fn is_seen(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Number(spelling) => number(spelling).is_some(),
+        Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
 /// A JSON value as Cedar has it; `None` for what Cedar has nothing for.
 fn expression(value: &Value<'_>) -> Option<RestrictedExpression> {
     match value {

@@ -15,7 +15,8 @@ use crate::entities::{CALL, CALL_METHOD};
 use crate::inventory::snapshot::{KnownTool, PolicySnapshot};
 use crate::permit::Permit;
 use crate::rules::{Reads, Rule, RuleEffect, Rules};
-use crate::visible::Standpoint;
+use crate::unseen;
+use crate::visible::{Foresight, Standpoint};
 
 /// The answer to one request.
 #[derive(Debug)]
@@ -45,6 +46,20 @@ pub struct Grounds {
     pub policy_id: Arc<str>,
     /// The reason code.
     pub code: ReasonCode,
+    /// The place in the arguments that the policy looks at and cannot see, a pointer of names that the policies use.
+    pub unseen: Option<Arc<str>>,
+}
+
+impl Grounds {
+    /// Of a policy and a reason, without particulars.
+    #[must_use]
+    pub fn new(policy_id: Arc<str>, code: ReasonCode) -> Self {
+        Self {
+            policy_id,
+            code,
+            unseen: None,
+        }
+    }
 }
 
 vocabulary::words! {
@@ -69,9 +84,8 @@ impl PolicySnapshot {
             Err(grounds) => return Decision::Deny(grounds),
         };
         let standpoint = self.standpoint(&caller, tool.place());
-        let (verdict, grounds) = self
-            .judge(&caller, &standpoint, tool.place(), call)
-            .verdict(self.rules());
+        let findings = self.judge(&caller, &standpoint, tool.place(), call);
+        let (verdict, grounds) = findings.verdict_on(self.rules(), call);
         match verdict {
             Verdict::Allow => {
                 let (who, target) = (caller.principal().clone(), Target::Tool(tool.entry().clone()));
@@ -107,16 +121,26 @@ impl PolicySnapshot {
         caller: &Caller,
         open: &Open<'_>,
         call: &CallFacts<'_>,
-        scene: impl FnOnce(Context) -> Option<Scene>,
+        scene: impl Fn(Context) -> Option<Scene>,
     ) -> Findings {
         let mut findings = open.settled;
         if open.rules.is_empty() {
             return findings;
         }
-        let scene = context::of_call(call, caller.principal().authn, open.reads).and_then(scene);
+        let authn = caller.principal().authn;
+        // Made only where the call hides something from a rule.
+        let hides = unseen::first(call.arguments, open.reads).is_some();
+        let of_any = hides.then(|| context::of_any_call(authn)).flatten().and_then(&scene);
+        let scene = context::of_call(call, authn, open.reads).and_then(scene);
         let rules = open.rules.iter();
         for (index, rule) in rules.filter_map(|index| Some((*index, self.rules().rule(*index)?))) {
-            let outcome = scene.as_ref().map_or(RuleOutcome::Failed, |scene| scene.evaluate(rule));
+            let outcome = match &scene {
+                Some(_) if hides && rule.unseen(call.arguments).is_some() => of_any
+                    .as_ref()
+                    .map_or(RuleOutcome::Failed, |any| any.whatever_is_hidden(rule)),
+                Some(scene) => scene.evaluate(rule),
+                None => RuleOutcome::Failed,
+            };
             findings.note(index, rule.effect, outcome);
         }
         findings
@@ -163,6 +187,15 @@ impl Scene {
         })
     }
 
+    /// What a rule comes to that cannot see all it looks at, in the scene of a call nobody has made: what is certain whatever the
+    /// arguments are, or a failure.
+    pub(crate) fn whatever_is_hidden(&self, rule: &Rule) -> RuleOutcome {
+        match self.foresee(rule) {
+            Foresight::Certain(outcome) => outcome,
+            Foresight::Depends => RuleOutcome::Failed,
+        }
+    }
+
     /// Evaluates a rule alone; a crash of the engine is a failure of the rule.
     pub(crate) fn evaluate(&self, rule: &Rule) -> RuleOutcome {
         guarded(|| {
@@ -202,12 +235,20 @@ impl Findings {
         *first = Some(first.map_or(index, |known| known.min(index)));
     }
 
+    /// The same, with the place that a failed rule cannot see.
+    pub(crate) fn verdict_on(&self, rules: &Rules, call: &CallFacts<'_>) -> (Verdict, Grounds) {
+        let (verdict, mut grounds) = self.verdict(rules);
+        let failed = self.failed.and_then(|index| rules.rule(index));
+        grounds.unseen = failed.and_then(|rule| rule.unseen(call.arguments)).map(Into::into);
+        (verdict, grounds)
+    }
+
     pub(crate) fn verdict(&self, rules: &Rules) -> (Verdict, Grounds) {
         let grounds = |index: usize, code| {
             let policy_id = rules
                 .rule(index)
                 .map_or_else(|| DEFAULT_DENY.clone(), |rule| rule.id.clone());
-            Grounds { policy_id, code }
+            Grounds::new(policy_id, code)
         };
         match *self {
             Self {
@@ -228,14 +269,8 @@ impl Findings {
                 approval: None,
                 permit: None,
             } => {
-                let policy_id = DEFAULT_DENY.clone();
-                (
-                    Verdict::Deny,
-                    Grounds {
-                        policy_id,
-                        code: ReasonCode::DenyNoMatchingRule,
-                    },
-                )
+                let grounds = Grounds::new(DEFAULT_DENY.clone(), ReasonCode::DenyNoMatchingRule);
+                (Verdict::Deny, grounds)
             }
         }
     }

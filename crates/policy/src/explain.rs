@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use vocabulary::{Principal, ServerId};
+use cedar_policy::Context;
+use vocabulary::{Authn, Principal, ServerId};
 
 use crate::access::Target;
 use crate::context::{self, CallFacts};
 use crate::decide::{AUTHORIZER, Findings, Grounds, RuleOutcome, Scene, Verdict};
 use crate::inventory::snapshot::{NotKnown, PolicySnapshot};
-use crate::rules::{Condition, Reads, RuleEffect};
+use crate::rules::{Condition, Reads, Rule, RuleEffect};
 
 /// Why a call would be decided the way it would.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,12 +54,13 @@ impl PolicySnapshot {
         let place = self.inventory().place(server, tool);
         let visibility = self.resolve_at(&caller, server, place).map(drop);
         let Some((place, uids)) = place.and_then(|place| Some((place, self.cast().uids(place)?))) else {
-            return self.account(visibility, &[], None);
+            return self.account(visibility, &[], None, call);
         };
         let standpoint = self.standpoint(&caller, place);
-        let scene = context::of_call(call, who.authn, &Reads::everything())
-            .and_then(|context| self.scene(&caller, &standpoint, place, context));
-        self.account(visibility, &caller.slice(uids), scene.as_ref())
+        let scenes = Scenes::of(call, who.authn, |context| {
+            self.scene(&caller, &standpoint, place, context)
+        });
+        self.account(visibility, &caller.slice(uids), scenes.as_ref(), call)
     }
 
     /// Explains any other request without permitting it.
@@ -73,37 +75,41 @@ impl PolicySnapshot {
         let caller = self.caller(who);
         let visibility = self.resolve_target(&caller, action, target).map(drop);
         let Some(target) = self.locate(target).ok().filter(|target| target.suits(action)) else {
-            return self.account(visibility, &[], None);
+            return self.account(visibility, &[], None, call);
         };
         let case = self.case(&caller, action, &target);
-        let scene = context::of_call(call, who.authn, &Reads::everything())
-            .and_then(|context| self.scene_of(&caller, &case, &target, context));
-        self.account(visibility, &case.slice(), scene.as_ref())
+        let scenes = Scenes::of(call, who.authn, |context| {
+            self.scene_of(&caller, &case, &target, context)
+        });
+        self.account(visibility, &case.slice(), scenes.as_ref(), call)
     }
 
-    fn account(&self, visibility: Result<(), NotKnown>, slice: &[usize], scene: Option<&Scene>) -> Explanation {
+    fn account(
+        &self,
+        visibility: Result<(), NotKnown>,
+        slice: &[usize],
+        scenes: Option<&Scenes>,
+        call: &CallFacts<'_>,
+    ) -> Explanation {
         let mut findings = Findings::default();
         let mut policies = Vec::new();
         for index in slice.iter().copied() {
             let Some(rule) = self.rules().rule(index) else { continue };
-            let outcome = match (&rule.condition, scene) {
+            let unseen = rule.unseen(call.arguments);
+            let outcome = match (&rule.condition, scenes) {
                 (Condition::None, _) => RuleOutcome::Satisfied,
-                (Condition::ContextFree | Condition::Contextual(_), Some(scene)) => scene.evaluate(rule),
+                (_, Some(scenes)) if unseen.is_some() => scenes.any_call.whatever_is_hidden(rule),
+                (Condition::ContextFree | Condition::Contextual(_), Some(scenes)) => scenes.call.evaluate(rule),
                 (Condition::ContextFree | Condition::Contextual(_), None) => RuleOutcome::Failed,
             };
             findings.note(index, rule.effect, outcome);
             let finding = match outcome {
                 RuleOutcome::Satisfied => Finding::Satisfied,
                 RuleOutcome::NotSatisfied => Finding::NotSatisfied,
-                RuleOutcome::Failed => Finding::Failed(scene.map_or_else(String::new, |scene| {
-                    let response = AUTHORIZER.is_authorized(&scene.request, &rule.set, &scene.entities);
-                    response
-                        .diagnostics()
-                        .errors()
-                        .map(ToString::to_string)
-                        .collect::<Vec<_>>()
-                        .join("; ")
-                })),
+                RuleOutcome::Failed => Finding::Failed(match unseen {
+                    Some(place) => format!("it looks at `{place}` in the arguments, a value that policies cannot see"),
+                    None => scenes.map_or_else(String::new, |scenes| errors(&scenes.call, rule)),
+                }),
             };
             policies.push(PolicyFinding {
                 policy_id: rule.id.clone(),
@@ -111,7 +117,7 @@ impl PolicySnapshot {
                 finding,
             });
         }
-        let (verdict, grounds) = findings.verdict(self.rules());
+        let (verdict, grounds) = findings.verdict_on(self.rules(), call);
         Explanation {
             verdict,
             grounds,
@@ -119,4 +125,26 @@ impl PolicySnapshot {
             policies,
         }
     }
+}
+
+/// What a call is explained in: itself, and any call at all.
+struct Scenes {
+    call: Scene,
+    any_call: Scene,
+}
+
+impl Scenes {
+    fn of(call: &CallFacts<'_>, authn: Authn, scene: impl Fn(Context) -> Option<Scene>) -> Option<Self> {
+        Some(Self {
+            call: scene(context::of_call(call, authn, &Reads::everything())?)?,
+            any_call: scene(context::of_any_call(authn)?)?,
+        })
+    }
+}
+
+/// Why a rule could not be evaluated, in the engine's words.
+fn errors(scene: &Scene, rule: &Rule) -> String {
+    let response = AUTHORIZER.is_authorized(&scene.request, &rule.set, &scene.entities);
+    let errors: Vec<String> = response.diagnostics().errors().map(ToString::to_string).collect();
+    errors.join("; ")
 }

@@ -14,6 +14,7 @@ mod limits;
 mod permit;
 mod proof;
 mod rules;
+mod unseen;
 mod visible;
 
 pub use access::{KnownTarget, Target};

@@ -14,10 +14,11 @@ use miette::Diagnostic;
 use vocabulary::{Digest, ServerId};
 
 mod check;
+mod evaded;
 mod reads;
 
 pub use check::PolicyWarning;
-pub(crate) use reads::{ArgumentsRead, Reads, ResourceUse};
+pub(crate) use reads::{ArgumentsRead, Look, Reads, ResourceUse};
 
 /// One policy file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -143,6 +144,16 @@ impl Strength {
     #[must_use]
     pub fn is_among(&self, others: &[Self]) -> bool {
         others.iter().any(|other| other.says == self.says)
+    }
+}
+
+impl Rule {
+    /// The first place in the arguments that the rule looks at and cannot see, as a pointer.
+    pub(crate) fn unseen(&self, arguments: &vocabulary::json::Value<'_>) -> Option<String> {
+        match &self.condition {
+            Condition::None | Condition::ContextFree => None,
+            Condition::Contextual(reads) => crate::unseen::first(arguments, reads),
+        }
     }
 }
 

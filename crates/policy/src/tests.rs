@@ -140,13 +140,7 @@ pub(crate) fn ask(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: 
     let caller = snapshot.caller(&Arc::new(who.clone()));
     let arguments = tree(json);
     match snapshot.resolve(&caller, &server(server_name), tool, ANYBODY) {
-        Err(unknown) => (
-            Verdict::Deny,
-            Grounds {
-                policy_id: unknown.policy_id,
-                code: unknown.code,
-            },
-        ),
+        Err(unknown) => (Verdict::Deny, Grounds::new(unknown.policy_id, unknown.code)),
         Ok(known) => match snapshot.decide(&caller, known, &call(&arguments)) {
             Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
             Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),

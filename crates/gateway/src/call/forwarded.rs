@@ -92,7 +92,7 @@ impl Forwarded {
     /// It goes no further: the rules in force no longer allow it. What its server did so far nobody knows.
     pub(crate) fn stop(self, stages: &Stages<'_>, in_force: &Snapshot, verdict: Verdict, grounds: Grounds) -> Ended {
         let server = self.server.clone();
-        let Grounds { policy_id, code } = grounds;
+        let Grounds { policy_id, code, .. } = grounds;
         let record = CallRecord {
             decision: decision(in_force, verdict, policy_id, code),
             ..self.arrived()

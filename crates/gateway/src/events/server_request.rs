@@ -217,7 +217,7 @@ async fn refused(
     message: MessageFacts,
     unasked: Unasked,
 ) -> Content {
-    let Grounds { policy_id, code } = unasked.grounds;
+    let Grounds { policy_id, code, .. } = unasked.grounds;
     let ending = Ending::Refused {
         who: context.who.clone(),
         message,
@@ -254,12 +254,7 @@ fn decide(
     let caller = in_force.policy.caller(&context.who);
     let target = Target::Server(server.clone());
     let known = in_force.policy.resolve_target(&caller, method.as_str(), &target);
-    let known = known.map_err(|missing| {
-        Unasked::by_policy(Grounds {
-            policy_id: missing.policy_id,
-            code: missing.code,
-        })
-    })?;
+    let known = known.map_err(|missing| Unasked::by_policy(Grounds::new(missing.policy_id, missing.code)))?;
     let facts = CallFacts {
         arguments: &Value::Object(Vec::new()),
         args_hash: Digest::of(params.unwrap_or_default()),
@@ -307,10 +302,7 @@ impl Unasked {
         Self {
             code: ErrorCode::MethodNotFound,
             message,
-            grounds: Grounds {
-                policy_id: "builtin:protocol".into(),
-                code: ReasonCode::DenyMalformed,
-            },
+            grounds: Grounds::new("builtin:protocol".into(), ReasonCode::DenyMalformed),
         }
     }
 
@@ -318,10 +310,7 @@ impl Unasked {
         Self {
             code: ErrorCode::InvalidParams,
             message: "the question may not be passed on",
-            grounds: Grounds {
-                policy_id: "builtin:guards".into(),
-                code: withheld.code,
-            },
+            grounds: Grounds::new("builtin:guards".into(), withheld.code),
         }
     }
 

@@ -46,7 +46,7 @@ fn request(
     let resolved = snapshot.resolve_target(&caller, action, target);
     assert_eq!(snapshot.could(&caller, action, target), resolved.is_ok());
     match resolved {
-        Err(NotKnown { code, policy_id, .. }) => (Verdict::Deny, Grounds { policy_id, code }, false),
+        Err(NotKnown { code, policy_id, .. }) => (Verdict::Deny, Grounds::new(policy_id, code), false),
         Ok(known) => match snapshot.decide_target(&caller, known, &call(&arguments)) {
             Decision::Allow(permit, grounds) => {
                 assert_eq!((permit.action(), permit.target()), (action, target));

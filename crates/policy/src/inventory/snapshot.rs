@@ -134,7 +134,7 @@ impl PolicySnapshot {
                 place,
                 provenance: self.provenance(&caller),
             }),
-            View::Hidden(Grounds { policy_id, code }) => Err(NotKnown {
+            View::Hidden(Grounds { policy_id, code, .. }) => Err(NotKnown {
                 code: *code,
                 policy_id: policy_id.clone(),
                 entry: Some(entry.clone()),
@@ -195,10 +195,7 @@ impl PolicySnapshot {
         if Arc::ptr_eq(&found.snapshot, &self.mark) && found.principal == *caller.principal() {
             Ok(self.adopt(caller))
         } else {
-            Err(Grounds {
-                policy_id: DEFAULT_DENY.clone(),
-                code: ReasonCode::DenyToolNotFound,
-            })
+            Err(Grounds::new(DEFAULT_DENY.clone(), ReasonCode::DenyToolNotFound))
         }
     }
 }

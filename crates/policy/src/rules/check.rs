@@ -14,6 +14,7 @@ use miette::Diagnostic;
 use serde_json::{Value, json};
 use vocabulary::{Risk, ServerId, Trust};
 
+use super::evaded::evadable;
 use super::reads::path_from;
 use super::{Rule, Rules};
 use crate::access::methods::action_declarations;
@@ -53,6 +54,7 @@ impl Rules {
                 Err(error) => vec![format!("the generated schema does not load: {error}")],
             };
             faults.extend(unknown_names(rule, inventory));
+            faults.extend(evadable(rule));
             let warning = |message| PolicyWarning {
                 policy_id: rule.id.clone(),
                 message,

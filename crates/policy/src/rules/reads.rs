@@ -9,6 +9,8 @@ use serde_json::Value;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reads {
     pub(crate) arguments: ArgumentsRead,
+    /// Where in the arguments it looks, and for what.
+    pub(crate) looks: BTreeSet<Look>,
     pub(crate) session: bool,
     pub(crate) incident: bool,
     pub(crate) source: bool,
@@ -24,6 +26,15 @@ pub(crate) enum ArgumentsRead {
     Members(BTreeSet<String>),
     /// All of them.
     Whole,
+}
+
+/// One place in the arguments that a policy looks at: the names on the way there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Look {
+    /// Whether it is there.
+    Presence(Vec<String>),
+    /// All that stands there.
+    Value(Vec<String>),
 }
 
 /// How a policy's conditions look at the tool.
@@ -71,6 +82,7 @@ impl Reads {
     pub(crate) fn everything() -> Self {
         Self {
             arguments: ArgumentsRead::Whole,
+            looks: BTreeSet::from([Look::Value(Vec::new())]),
             session: true,
             incident: true,
             source: true,
@@ -82,6 +94,7 @@ impl Reads {
     }
 
     pub(crate) fn include(&mut self, other: &Self) {
+        self.looks.extend(other.looks.iter().cloned());
         self.session |= other.session;
         self.incident |= other.incident;
         self.source |= other.source;
@@ -96,7 +109,11 @@ impl Reads {
         };
     }
 
-    fn note(&mut self, path: &[&str]) {
+    fn note(&mut self, path: &[&str], look: impl FnOnce(Vec<String>) -> Look) {
+        if let ["args", names @ ..] = path {
+            self.looks
+                .insert(look(names.iter().map(|name| (*name).to_owned()).collect()));
+        }
         match path {
             ["args"] => self.arguments = ArgumentsRead::Whole,
             ["args", member, ..] => {
@@ -119,7 +136,12 @@ impl Reads {
 /// Notes every read below `node`. A chain of attribute reads is noted once, as long as it is.
 fn visit(node: &Value, reads: &mut Reads) {
     if let Some(path) = path_from("context", node) {
-        reads.note(&path);
+        let look = if node.get("has").is_some() {
+            Look::Presence
+        } else {
+            Look::Value
+        };
+        reads.note(&path, look);
         return;
     }
     match node {

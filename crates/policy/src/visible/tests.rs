@@ -314,10 +314,8 @@ fn oracle(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: &str) ->
     let reasons: Vec<String> = response.diagnostics().reason().map(ToString::to_string).collect();
     let approval = |id: &String| set.annotation(&cedar_policy::PolicyId::new(id), "require").is_some();
     let approvals: Vec<String> = reasons.iter().filter(|id| approval(id)).cloned().collect();
-    let grounds = |policy_id: Arc<str>, code: &str| Grounds {
-        policy_id,
-        code: vocabulary::ReasonCode::parse(code).expect("a code"),
-    };
+    let grounds =
+        |policy_id: Arc<str>, code: &str| Grounds::new(policy_id, vocabulary::ReasonCode::parse(code).expect("a code"));
     if let Some(id) = first(errors.collect()) {
         (Verdict::Deny, grounds(id, "DENY_POLICY_ERROR"))
     } else if response.decision() == cedar_policy::Decision::Deny {

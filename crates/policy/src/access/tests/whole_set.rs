@@ -135,7 +135,7 @@ fn oracle(
     let reasons: Vec<String> = response.diagnostics().reason().map(ToString::to_string).collect();
     let approval = |id: &String| set.annotation(&cedar_policy::PolicyId::new(id), "require").is_some();
     let approvals: Vec<String> = reasons.iter().filter(|id| approval(id)).cloned().collect();
-    let found = |verdict, policy_id, code| (verdict, Grounds { policy_id, code });
+    let found = |verdict, policy_id, code| (verdict, Grounds::new(policy_id, code));
     if let Some(id) = first(errors.collect()) {
         found(Verdict::Deny, id, ReasonCode::DenyPolicyError)
     } else if response.decision() == cedar_policy::Decision::Deny {
