@@ -108,6 +108,21 @@ fn bad_claims(issuer: &Issuer) -> Vec<(&'static str, String)> {
         ("without audience", json!({"aud": null})),
         ("empty audience", json!({"aud": []})),
         ("without subject", json!({"sub": null})),
+        ("a subject that is too long", json!({"sub": "x".repeat(256)})),
+        ("a line end in the subject", json!({"sub": "ann\nroot"})),
+        ("an escape in the subject", json!({"sub": "ann\u{1b}[2K"})),
+        ("a control character in the client", json!({"azp": "c\u{0}"})),
+        ("a control character in the organisation", json!({"org_id": "a\u{85}b"})),
+        ("a control character in a group", json!({"groups": ["dev", "ad\rmin"]})),
+        ("a control character in an actor", json!({"act": {"sub": "bot\u{7f}"}})),
+        ("issued in the future", json!({"iat": now + 120})),
+        ("issued in the far future", json!({"iat": 1e18})),
+        ("issued at no time", json!({"iat": "now"})),
+        ("a refresh token", json!({"typ": "Refresh"})),
+        (
+            "a logout token",
+            json!({"events": {"http://schemas.openid.net/event/backchannel-logout": {}}}),
+        ),
         (
             "ID token",
             json!({"nonce": "n-0S6", "at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng", "auth_time": now, "aud": [AUDIENCE, "client-7"]}),
@@ -151,6 +166,15 @@ fn bad_signatures(issuer: &Issuer) -> Vec<(&'static str, String)> {
             "another algorithm's name",
             key.sign(&but(header.clone(), json!({"alg": "ES256"})), &claims),
         ),
+        ("typ of a proof", typed(&key, "dpop+jwt")),
+        ("typ of a logout", typed(&key, "logout+jwt")),
+        ("typ of an event", typed(&key, "secevent+jwt")),
+        ("typ of an ID token", typed(&key, "id_token+jwt")),
+        ("typ of a client's assertion", typed(&key, "client-authentication+jwt")),
+        ("typ that is empty", typed(&key, "")),
+        ("the subject twice", twice(&key, "sub", "root")),
+        ("the organisation twice", twice(&key, "org_id", "acme")),
+        ("a claim twice, once in escapes", twice(&key, "s\\u0075b", "root")),
         (
             "crit",
             key.sign(&but(header.clone(), json!({"crit": ["exp"]})), &claims),
@@ -162,6 +186,21 @@ fn bad_signatures(issuer: &Issuer) -> Vec<(&'static str, String)> {
         ("not a token", "three.small.words".to_owned()),
         ("empty", String::new()),
     ]
+}
+
+/// A good token but for its type.
+fn typed(key: &Key, typ: &str) -> String {
+    key.sign(&but(key.header(), json!({"typ": typ})), &claims("ann"))
+}
+
+/// A good token but for a second value of a claim, behind or before the first.
+fn twice(key: &Key, name: &str, value: &str) -> String {
+    let whole = claims("ann").to_string();
+    let text = format!(
+        "{{\"org_id\":\"other\",{},\"{name}\":\"{value}\"}}",
+        whole.trim_matches(|brace| matches!(brace, '{' | '}'))
+    );
+    key.sign_text(&key.header(), &text)
 }
 
 fn hs256(secret: &[u8], claims: &Value) -> String {

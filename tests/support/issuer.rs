@@ -75,7 +75,16 @@ impl Key {
 
     /// A compact token of exactly this header and these claims.
     pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
-        let text = unsigned(header, claims);
+        self.sign_text(header, &claims.to_string())
+    }
+
+    /// A token with claims spelled exactly so.
+    pub(crate) fn sign_text(&self, header: &Value, claims: &str) -> String {
+        let text = format!(
+            "{}.{}",
+            base64url(header.to_string().as_bytes()),
+            base64url(claims.as_bytes())
+        );
         let signature = match &self.pair {
             Pair::Es256(pair) => pair
                 .sign(&SystemRandom::new(), text.as_bytes())

@@ -148,6 +148,13 @@ fn issuers(entry: &Entry<'_>, around: &Surroundings) -> Option<Vec<JwtIssuer>> {
         });
         issuers.extend(JwtIssuer::check(section, name, around));
     }
+    let tells_itself = |issuer: &&JwtIssuer| issuer.claims.further.values().any(|claim| claim == "iss");
+    if issuers.len() > 1 && issuers.iter().filter(tells_itself).count() < issuers.len() {
+        let message = "several issuers can name one principal: policies know a principal by its `sub` alone";
+        let hint =
+            "trust one issuer, or map the issuer (`claims = { iss = \"iss\" }`) and ask for `principal.claims.iss`";
+        entry.warn(Complaint::new(message).hint(hint));
+    }
     Some(issuers)
 }
 

@@ -222,7 +222,7 @@ impl Identity {
         let verified = match self.verified.get(&digest).filter(|verified| verified.expires > now) {
             Some(verified) => verified,
             None => {
-                let verified = jwt::verify(&self.issuers, text)
+                let verified = jwt::verify(&self.issuers, text, self.clock.now())
                     .await
                     .ok_or(ReasonCode::DenyInvalidToken)?;
                 self.verified.insert(digest, verified.clone());

@@ -2,9 +2,12 @@
 //! the operator. What a verified token says becomes a principal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use vocabulary::{ActorType, Authn, ClaimValue, Principal, ServerScope, Timestamp};
 
@@ -14,8 +17,14 @@ use super::jwks::KeyRing;
 const LEEWAY_SECONDS: u64 = 10;
 /// Longer than any token in use; nothing longer is decoded.
 const LONGEST_TOKEN: usize = 16 * 1024;
-/// Claims that only ID tokens have.
-const ID_TOKEN_CLAIMS: [&str; 4] = ["nonce", "at_hash", "c_hash", "s_hash"];
+/// What `typ` in the header may say, in any case: anything else was made for another purpose (RFC 8725 §3.11).
+const ACCESS_TOKEN_TYPES: [&str; 4] = ["jwt", "application/jwt", "at+jwt", "application/at+jwt"];
+/// Claims that only tokens of another purpose have: ID tokens, and events such as a logout.
+const FOREIGN_CLAIMS: [&str; 5] = ["nonce", "at_hash", "c_hash", "s_hash", "events"];
+/// What identity providers write into a claim `typ` of tokens that are no access tokens, in any case.
+const FOREIGN_TYPES: [&str; 4] = ["id", "refresh", "offline", "logout"];
+/// The longest `sub` there is (OpenID Connect Core §2).
+const LONGEST_SUB: usize = 255;
 
 /// An issuer whose tokens we take.
 pub struct Issuer {
@@ -105,12 +114,19 @@ impl Verified {
 }
 
 /// Verifies a token with the issuer it names; `None` for any reason at all.
-pub(super) async fn verify(issuers: &[Issuer], token: &str) -> Option<Verified> {
+pub(super) async fn verify(issuers: &[Issuer], token: &str, now: Timestamp) -> Option<Verified> {
     if token.len() > LONGEST_TOKEN {
         return None;
     }
     let header = decode_header(token).ok()?;
     if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
+        return None;
+    }
+    if header
+        .typ
+        .as_deref()
+        .is_some_and(|typ| !is_one_of(&ACCESS_TOKEN_TYPES, typ))
+    {
         return None;
     }
     let issuer = named_issuer(issuers, token)?;
@@ -124,23 +140,69 @@ pub(super) async fn verify(issuers: &[Issuer], token: &str) -> Option<Verified> 
     rules.validate_aud = false; // judged per route by `Verified::is_for`; presence is required below
     rules.set_issuer(&[&issuer.issuer]);
     rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-    let claims = decode::<Map<String, Value>>(token, &key.key, &rules).ok()?.claims;
+    let claims = decode::<Claims>(token, &key.key, &rules).ok()?.claims.0;
+    if !was_issued_by(&claims, now) {
+        return None;
+    }
     issuer.read(&claims)
+}
+
+fn is_one_of(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// A token from the future was made by a clock that nobody should trust; where it says nothing there is nothing to doubt.
+fn was_issued_by(claims: &Map<String, Value>, now: Timestamp) -> bool {
+    let latest = now.as_micros() as f64 / 1e6 + LEEWAY_SECONDS as f64;
+    claims.get("iat").is_none_or(|iat| {
+        let seconds = iat.as_f64();
+        seconds.is_some_and(|seconds| seconds <= latest)
+    })
+}
+
+/// Claims in which no member stands twice: of two readers of such a token each may believe another one.
+#[derive(Clone, Debug)]
+struct Claims(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Claims {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(UniqueMembers).map(Self)
+    }
+}
+
+struct UniqueMembers;
+
+impl<'de> Visitor<'de> for UniqueMembers {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("claims, each once")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut claims = Map::new();
+        while let Some((name, value)) = members.next_entry::<String, Value>()? {
+            if claims.insert(name, value).is_some() {
+                return Err(serde::de::Error::custom("a claim stands twice"));
+            }
+        }
+        Ok(claims)
+    }
 }
 
 /// The issuer that the token claims to be from, before anything is verified: only chooses the key.
 fn named_issuer<'a>(issuers: &'a [Issuer], token: &str) -> Option<&'a Issuer> {
-    let claims: Map<String, Value> = jsonwebtoken::dangerous::insecure_decode_claims(token).ok()?;
+    let Claims(claims) = jsonwebtoken::dangerous::insecure_decode_claims(token).ok()?;
     let named = claims.get("iss")?.as_str()?;
     issuers.iter().find(|issuer| issuer.issuer == named)
 }
 
 impl Issuer {
     fn read(&self, claims: &Map<String, Value>) -> Option<Verified> {
-        if is_id_token(claims) {
+        if has_another_purpose(claims) {
             return None;
         }
-        let sub = text(claims, "sub").filter(|sub| !sub.is_empty())?;
+        let sub = text(claims, "sub").filter(|sub| !sub.is_empty() && sub.chars().count() <= LONGEST_SUB)?;
         let expires = Timestamp::from_micros(claims.get("exp")?.as_f64().map(|seconds| (seconds * 1e6) as i64)?);
         let act = actors(claims);
         let groups: BTreeSet<String> = list(claims.get(&self.claims.groups)).into_iter().collect();
@@ -161,6 +223,9 @@ impl Issuer {
             groups,
             servers: ServerScope::Every,
         };
+        if !is_presentable(&principal) {
+            return None;
+        }
         Some(Verified {
             principal: Arc::new(principal),
             expires,
@@ -184,11 +249,27 @@ impl Issuer {
     }
 }
 
-/// An ID token tells a client who signed in; it is no licence to call anything.
-fn is_id_token(claims: &Map<String, Value>) -> bool {
-    ID_TOKEN_CLAIMS.iter().any(|name| claims.contains_key(*name))
+/// An ID token tells a client who signed in, a logout token who is gone; neither is a licence to call anything.
+fn has_another_purpose(claims: &Map<String, Value>) -> bool {
+    FOREIGN_CLAIMS.iter().any(|name| claims.contains_key(*name))
         || claims.get("token_use").is_some_and(|value| value == "id")
-        || claims.get("typ").is_some_and(|value| value == "ID")
+        || text(claims, "typ").is_some_and(|typ| is_one_of(&FOREIGN_TYPES, &typ))
+}
+
+/// What identifies a principal stands in records, logs and policies: nothing in it may act on a terminal or end a line.
+fn is_presentable(principal: &Principal) -> bool {
+    let named = [
+        Some(&principal.sub),
+        principal.client_id.as_ref(),
+        principal.org_id.as_ref(),
+    ];
+    let mapped = principal.claims.values().flat_map(|claim| match claim {
+        ClaimValue::Text(text) => std::slice::from_ref(text),
+        ClaimValue::List(texts) => texts.as_slice(),
+        ClaimValue::Boolean(_) | ClaimValue::Integer(_) => &[],
+    });
+    let mut texts = named.into_iter().flatten().chain(&principal.act).chain(mapped);
+    texts.all(|text| !text.chars().any(char::is_control))
 }
 
 /// The subjects of the nested `act` claims, outermost first.
