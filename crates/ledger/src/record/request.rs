@@ -352,7 +352,7 @@ fn write_credential(line: &mut Line<'_>, credential: Option<&CredentialFacts>) {
     line.bool(credential.and_then(|credential| credential.audience_verified));
     line.raw(r#","mode":"#);
     line.text(credential.map(|credential| credential.mode.as_str()));
-    line.raw(r#","passthrough_detected":false,"source":"#);
+    line.raw(r#","passthrough_detected":null,"source":"#);
     line.text(credential.map(|credential| credential.source.as_str()));
     line.raw("}");
 }
