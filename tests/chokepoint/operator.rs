@@ -19,7 +19,7 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Every file of a gateway's home, logs included, without these words.
-fn hold_nothing(home: &Path, words: &[&str]) {
+pub(super) fn hold_nothing(home: &Path, words: &[&str]) {
     let mut files = Vec::new();
     files_below(home, &mut files);
     assert!(

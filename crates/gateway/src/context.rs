@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{ErrorCode, Method, Request};
+use screening::recorded::recordable;
 use upstream::OpenCall;
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
@@ -108,8 +109,8 @@ impl RequestContext {
     pub(crate) fn facts(&self) -> MessageFacts {
         let federated = self.method.is_list().then(|| "*".to_owned());
         MessageFacts {
-            method: self.method.as_str().to_owned(),
-            server_id: self.route.server().map(ToString::to_string).or(federated),
+            method: recorded_method(&self.method),
+            server_id: self.route.recorded_server().or(federated),
             era: Some(self.client.era()),
             session: self.session().map(|session| session.digest),
             args_hash: self.args.0,
@@ -176,6 +177,28 @@ impl Ended {
         self
     }
 }
+
+/// A method as it can be recorded: what a caller made up may say anything.
+fn recorded_method(method: &Method) -> String {
+    if let Method::Other(name) = method {
+        recorded_word(name)
+    } else {
+        method.as_str().to_owned()
+    }
+}
+
+/// The name of a method that nobody knows, where it can be told.
+pub(crate) fn recorded_word(name: &str) -> String {
+    if name.len() > LONGEST_METHOD || recordable(name) != name {
+        return UNKNOWN.to_owned();
+    }
+    name.to_owned()
+}
+
+/// A longer name is none that any extension has, and may have been cut where a secret stood.
+const LONGEST_METHOD: usize = 100;
+/// What a method is called in records that nobody knows.
+const UNKNOWN: &str = "unknown";
 
 /// Decided by the gateway itself.
 pub(crate) fn builtin(result: Verdict, code: ReasonCode, epoch: u64) -> DecisionFacts {

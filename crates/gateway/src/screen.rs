@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ledger::ScreeningSubject;
 use policy::ToolEntry;
+use screening::recorded::recordable;
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
 use screening::result::{Origin, OutputTrust, Raw, Received, Rules, ScreenedResult, Screening, Spotlight, Withheld};
@@ -29,7 +30,7 @@ pub(crate) async fn screen<R: Received>(
     if screening.is_clean() {
         let released = screening.release(Vec::new());
         if let Some(result) = released.as_ref().ok().filter(|result| result.fences() > 0) {
-            let (server, name) = (origin.server, mcp::method::recordable(origin.name));
+            let (server, name) = (origin.server, recordable(origin.name));
             tracing::debug!(server, name, texts = result.fences(), "untrusted text was fenced");
         }
         released
@@ -105,7 +106,7 @@ pub(crate) async fn recorded(
 ) -> Result<ScreenedResult, Withheld> {
     let mut recorded = Vec::new();
     for decision in screening.take_decisions() {
-        let name = Some(mcp::method::recordable(origin.name)).filter(|name| !name.is_empty());
+        let name = Some(recordable(origin.name)).filter(|name| !name.is_empty());
         let subject = subject(context, origin.server.to_owned(), name);
         match gateway.ledger.record(decision, subject).await {
             Ok(one) => recorded.push(one),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use schema::OutputSchema;
 
-use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
+use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact, may_hold_own_token, own_tokens};
 use crate::result::may_be_forged;
 use crate::result::strip::{Classes, strip};
 use crate::result::walk::{LiteralKind, Message, walk};
@@ -52,7 +52,7 @@ pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
             LiteralKind::Name | LiteralKind::Number => holds_a_secret(raw, None, detector),
         })
     };
-    texts().any(|(_, raw)| hides_something(raw)) || detector.is_some_and(secret)
+    texts().any(|(_, raw)| hides_something(raw)) || looked_for(definition, detector).is_some_and(secret)
 }
 
 /// The same of a text that is no JSON.
@@ -61,7 +61,8 @@ pub fn is_doubtful_text(text: &str, detector: Option<&Detector>) -> bool {
     // A backslash in plain text begins no escape.
     let literal = text.replace('\\', "\\\\").replace('"', "\\\"");
     hides_something(literal.as_bytes())
-        || detector.is_some_and(|detector| holds_a_secret(literal.as_bytes(), None, detector))
+        || looked_for(literal.as_bytes(), detector)
+            .is_some_and(|detector| holds_a_secret(literal.as_bytes(), None, detector))
 }
 
 /// Screens a schema that a server has others use: it must be one that can be admitted and compiled, and is a definition
@@ -71,6 +72,11 @@ pub fn screen_schema(schema: Bytes, origin: &Origin<'_>, rules: &Rules) -> Scree
         Ok(_) => screen(Raw::Unread(schema), origin, rules),
         Err(fault) => Screening::withheld(judgement::unusable_schema(&fault)),
     }
+}
+
+/// Tokens of ours are looked for always.
+fn looked_for<'d>(raw: &[u8], detector: Option<&'d Detector>) -> Option<&'d Detector> {
+    detector.or_else(|| own_tokens().filter(|_| may_hold_own_token(raw)))
 }
 
 fn hides_something(raw: &[u8]) -> bool {

@@ -11,6 +11,7 @@ mod escape;
 mod group;
 mod hidden;
 mod keywords;
+mod own;
 mod pack;
 mod quick;
 mod rule;
@@ -29,6 +30,7 @@ use rule::Rule;
 
 pub use hidden::needs_view;
 pub(crate) use hidden::{Written, written};
+pub use own::{OWN_RULE, may_hold_own_token, own_tokens};
 pub use pack::{Pack, PackFault};
 
 /// The compiled rules. Immutable; share it in an `Arc`.
@@ -57,7 +59,8 @@ impl Detector {
     /// Every fault of every pack, with file and line. Examples in `packs` are tried here, so that a rule which does
     /// not find what its author means is refused at start and not discovered in an incident.
     pub fn with_packs(packs: &[Pack<'_>]) -> Result<Self, Vec<PackFault>> {
-        pack::compile(EMBEDDED, packs)
+        let further: Vec<Pack<'_>> = std::iter::once(own::OWN).chain(packs.iter().copied()).collect();
+        pack::compile(EMBEDDED, &further)
     }
 
     /// The digest of all rules: what was scanned under another one has to be scanned again.
@@ -223,7 +226,9 @@ impl Name {
 impl Detector {
     /// Which rules an operator excused here; most often none.
     fn excused(&self, excuse: &Excuse<'_>) -> Vec<&str> {
-        let here = |allowed: &&Allowed| allowed.server.covers(excuse.server) && allowed.tool.covers(excuse.tool);
+        let here = |allowed: &&Allowed| {
+            &*allowed.rule != OWN_RULE && allowed.server.covers(excuse.server) && allowed.tool.covers(excuse.tool)
+        };
         self.allowed.iter().filter(here).map(|allowed| &*allowed.rule).collect()
     }
 }

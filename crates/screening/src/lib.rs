@@ -8,5 +8,6 @@
 pub mod arguments;
 pub mod definition;
 pub mod detect;
+pub mod recorded;
 pub mod result;
 pub mod utterance;

@@ -223,7 +223,8 @@ pub struct Withheld {
 
 /// Screens what a server sent. On the clean path the very bytes that came are given on.
 pub fn screen<R: Received>(raw: R, origin: &Origin<'_>, rules: &Rules) -> Screening {
-    pipeline::Run { origin, rules }.through(raw.into_raw())
+    let raw = raw.into_raw();
+    pipeline::Run::new(origin, rules, &raw).through(raw)
 }
 
 /// What a broken limit leads to, and its name.

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use ledger::{MessageFacts, Verdict};
 use mcp::headers::Marks;
-use mcp::method::recordable;
 use mcp::splice::Splice;
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTarget, NotKnown, Target};
 use screening::arguments::{Beside, CheckedParams, check_params};
+use screening::recorded::recordable;
 use vocabulary::json::Value;
 use vocabulary::{ReasonCode, ServerId};
 
@@ -46,10 +46,16 @@ pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
 async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended>> {
     let recognised = recognise(stages, request).await?;
     let mut facts = stages.context.facts();
-    facts.server_id = Some(recognised.target.server().to_string());
-    facts.tool_name = Some(recordable(name_of(&recognised.target)));
+    let server = recognised.target.server();
+    if stages.snapshot.server(server).is_some() {
+        facts.server_id = Some(server.to_string());
+    }
+    facts.tool_name = Some(match &recognised.target {
+        Target::Tool(entry) => entry.id.name.to_string(),
+        target @ (Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_)) => recordable(name_of(target)),
+    });
     let checked = preflight(stages, request, &mut facts)?;
-    look_for_secrets(stages, request.params().whole(), &facts).await?;
+    look_for_secrets(stages, request, &checked, &facts).await?;
     let known = resolve(stages, request, recognised.target, &facts)?;
     let decided = decide(stages, known, &checked, &facts)?;
     let permitted = Permitted {

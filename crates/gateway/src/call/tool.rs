@@ -1,11 +1,11 @@
 //! `tools/call`: resolve, preflight, decide; then the call is forwarded. Each stage takes what the last one proved.
 
 use ledger::{MessageFacts, Verdict};
-use mcp::method::recordable;
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTool, NotKnown};
 use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, check_call};
+use screening::recorded::recordable;
 use vocabulary::ReasonCode;
 
 use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
@@ -30,7 +30,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     describe(&mut facts, known.entry());
     let arguments = preflight(stages, request, tool, &mut facts)?;
     let checked = check_beside(stages, request, arguments)?;
-    look_for_secrets(stages, request.params().raw("arguments"), &facts).await?;
+    look_for_secrets(stages, request, &checked, &facts).await?;
     let decided = decide(stages, known, &checked, &facts)?;
     let permitted = Permitted {
         decided,

@@ -40,7 +40,7 @@ impl IncomingRequest {
             ending: Ending::Unreadable {
                 who: self.head.who().clone(),
                 reason,
-                server_id: self.route.server().map(ToString::to_string),
+                server_id: self.route.recorded_server(),
             },
             reply: Prepared::status(status, None, message, reason),
         }

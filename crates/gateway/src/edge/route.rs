@@ -1,6 +1,7 @@
 //! The routes of the data plane.
 
 use mcp::method::split_federated;
+use screening::recorded::recordable;
 use vocabulary::ServerId;
 
 /// Every route there is, and whether it needs a credential; the tests walk this list.
@@ -13,6 +14,8 @@ pub const ROUTES: &[(&str, &str)] = &[
     ("/healthz", "open"),
     ("/readyz", "open"),
 ];
+
+const SHORTEST_SECRET: usize = 16;
 
 /// Where a request is addressed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +63,14 @@ impl Route {
             Self::Server(id) => Some(id),
             Self::Federated | Self::Metadata(_) | Self::Health | Self::Ready | Self::Nowhere => None,
         }
+    }
+
+    /// The server of a server's own route, as it can be recorded: a path may name any.
+    pub(crate) fn recorded_server(&self) -> Option<String> {
+        let id = self.server()?.as_str();
+        // Shorter than any secret.
+        let is_short = id.len() < SHORTEST_SECRET;
+        Some(if is_short { id.to_owned() } else { recordable(id) })
     }
 
     /// The server and the tool that a name means on this route: its own name on a server's route,

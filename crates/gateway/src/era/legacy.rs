@@ -15,7 +15,7 @@ use vocabulary::{Era, Principal, ReasonCode};
 use crate::call::method;
 use crate::context::client::Client;
 use crate::context::incoming::IncomingRequest;
-use crate::context::{Ended, builtin};
+use crate::context::{Ended, builtin, recorded_word};
 use crate::era::begin::{call_tool, is_extension, stages_of};
 use crate::era::initialize::initialize_result;
 use crate::era::version::{is_modern, names_no_session_version};
@@ -144,8 +144,8 @@ pub(crate) fn take(
 fn turned_away(incoming: &IncomingRequest, notification: &Notification, status: StatusCode, message: &str) -> Ended {
     let code = ReasonCode::DenyMalformed;
     let facts = MessageFacts {
-        method: notification.method().as_str().to_owned(),
-        server_id: incoming.route.server().map(ToString::to_string),
+        method: recorded_word(notification.method().as_str()),
+        server_id: incoming.route.recorded_server(),
         era: Some(Era::Legacy),
         ..MessageFacts::default()
     };

@@ -3,9 +3,9 @@
 
 use http::StatusCode;
 use mcp::headers::{self, Marks, Named};
-use mcp::method::recordable;
 use mcp::translate::LogLevel;
 use mcp::{ErrorCode, Method, Request, Version};
+use screening::recorded::recordable;
 use upstream::ListKind;
 use vocabulary::ReasonCode;
 

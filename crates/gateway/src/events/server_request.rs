@@ -15,6 +15,7 @@ use upstream::{RawParams, RawServerRequest, Reply};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
 
+use crate::call::outgoing_secrets::look_through_answer;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::message::ClientMessage;
@@ -64,14 +65,20 @@ pub(crate) async fn put_to_client(
             ))
             .await;
     };
-    let (context, budget) = (context.clone(), budget.clone());
+    let (context, budget, server) = (context.clone(), budget.clone(), server.clone());
     tokio::spawn(async move {
-        ask_in_session(&gateway, &context, allowed, reply).await;
+        ask_in_session(&gateway, &context, &server, allowed, reply).await;
         budget.end();
     });
 }
 
-async fn ask_in_session(gateway: &Gateway, context: &RequestContext, allowed: AllowedRequest, reply: Reply) {
+async fn ask_in_session(
+    gateway: &Gateway,
+    context: &RequestContext,
+    server: &ServerId,
+    allowed: AllowedRequest,
+    reply: Reply,
+) {
     let Some(session) = context.session() else { return };
     let mut posed = session.pose();
     let question = ClientMessage::request(posed.id(), allowed.method, allowed.params.as_ref());
@@ -84,7 +91,7 @@ async fn ask_in_session(gateway: &Gateway, context: &RequestContext, allowed: Al
     drop(posed);
     let content = match answer {
         Some(_) if !allowed.is_allowed_now(&gateway.in_force(), context) => no_longer_allowed(),
-        Some(content) => check_answer(gateway, content),
+        Some(content) => check_answer(gateway, context, server, content).await,
         None => compose::error_content(ErrorCode::InternalError, "the client did not answer in time"),
     };
     if record(gateway, context, &allowed, Some(&content)).await {
@@ -107,8 +114,18 @@ pub(crate) fn no_longer_allowed() -> Content {
     )
 }
 
+/// A client's answer leaves under the limits of arguments that are in force now, and without secrets where they are looked for.
+pub(crate) async fn check_answer(
+    gateway: &Gateway,
+    context: &RequestContext,
+    server: &ServerId,
+    content: Content,
+) -> Content {
+    look_through_answer(gateway, context, server, within_limits(gateway, content)).await
+}
+
 /// A client's answer leaves under the limits of arguments that are in force now.
-pub(crate) fn check_answer(gateway: &Gateway, content: Content) -> Content {
+pub(crate) fn within_limits(gateway: &Gateway, content: Content) -> Content {
     let limits = gateway.in_force().limits.arguments;
     let raw = match &content {
         Content::Result(raw) | Content::Error(raw) => raw,

@@ -3,11 +3,13 @@
 
 use ledger::{Arrival, Ending, MessageFacts, Verdict};
 use mcp::Method;
-use mcp::method::recordable;
 use policy::{Decision, Grounds};
-use vocabulary::{ReceiptId, ServerId};
+use screening::recorded::recordable;
+use vocabulary::{ReasonCode, ReceiptId, ServerId};
 
+use crate::call::outgoing_secrets::look_through_uri;
 use crate::delivery::subscription;
+use crate::outcome::by_preflight;
 use crate::stages::Stages;
 
 /// Records of one type that one request leaves at most.
@@ -27,10 +29,17 @@ pub(crate) async fn allowed_subscriptions(
     stages: &Stages<'_>,
     wanted: Vec<(ServerId, String)>,
 ) -> Vec<(ServerId, String)> {
-    let decided: Vec<Decided> = wanted
-        .into_iter()
-        .map(|(server, uri)| decide(stages, server, uri))
-        .collect();
+    let mut decided = Vec::with_capacity(wanted.len());
+    let mut secrets = 0;
+    for (server, uri) in wanted {
+        let mut one = decide(stages, server, uri);
+        if one.verdict == Verdict::Allow && (secrets == MOST_RECORDS || holds_a_secret(stages, &one).await) {
+            secrets = MOST_RECORDS.min(secrets + 1);
+            one.verdict = Verdict::Deny;
+            one.grounds = Grounds::new(by_preflight(), ReasonCode::DenySecretInArguments);
+        }
+        decided.push(one);
+    }
     let alone = if decided.len() > MOST_RECORDS {
         MOST_RECORDS - 2
     } else {
@@ -66,6 +75,17 @@ fn decide(stages: &Stages<'_>, server: ServerId, uri: String) -> Decided {
     }
 }
 
+/// Whether the URI may not leave; each that may not is on record.
+async fn holds_a_secret(stages: &Stages<'_>, one: &Decided) -> bool {
+    let facts = MessageFacts {
+        method: Method::Subscribe.as_str().to_owned(),
+        server_id: Some(one.server.to_string()),
+        tool_name: Some(recordable(&one.uri)),
+        ..stages.context.facts()
+    };
+    look_through_uri(stages, &one.uri, &facts).await.is_err()
+}
+
 /// Puts subscriptions of one verdict on record; what differs between them is not stated.
 async fn record(stages: &Stages<'_>, group: &[Decided]) -> bool {
     let Some((first, others)) = group.split_first() else {
@@ -83,7 +103,7 @@ async fn record(stages: &Stages<'_>, group: &[Decided]) -> bool {
         tool_name: others.is_empty().then(|| recordable(&first.uri)),
         ..context.facts()
     };
-    let Grounds { policy_id, code } = first.grounds.clone();
+    let Grounds { policy_id, code, .. } = first.grounds.clone();
     let decision = stages.decision(first.verdict, policy_id, code);
     let who = context.who.clone();
     let ending = match first.verdict {

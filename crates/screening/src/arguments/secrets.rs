@@ -2,48 +2,149 @@
 
 use std::fmt::Write as _;
 
-use crate::detect::{Category, Detector, Excuse, Joins, Piece, PieceKind, Redact};
-use crate::result::FindingNote;
-use crate::result::walk::{LiteralKind, Message, pointers, walk};
+use vocabulary::words;
 
-/// What looks like a secret in `raw`, arguments or params that were checked.
+use crate::detect::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact};
+use crate::recorded;
+use crate::result::FindingNote;
+use crate::result::walk::{Literal, LiteralKind, Message, pointers, walk};
+
+words! {
+    /// Where something of a client's can stand that leaves toward a server. Nothing else leaves: requests to servers are built
+    /// from nothing, headers that repeat arguments are made from those that were looked through, and notifications of clients
+    /// end at the gateway.
+    pub enum OutgoingPlace {
+        /// The arguments of a tool.
+        Arguments = "arguments",
+        /// Another member of `params`: a URI, a prompt's name and arguments, a reference and an argument to complete, what
+        /// an extension or nobody knows.
+        Member = "params",
+        /// A member of `_meta`.
+        Meta = "_meta",
+        /// What a client without a session brings for a server that asked, in its next request.
+        InputResponses = "inputResponses",
+        /// What a client with a session answers to a server that asked.
+        AnswerResult = "result",
+        /// The error it answers with.
+        AnswerError = "error",
+        /// A resource that a client without a session subscribes to.
+        Subscription = "resourceSubscriptions",
+    }
+}
+
+/// Something that is about to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where it stands.
+    pub place: OutgoingPlace,
+    /// The name of the member it is the value of; empty where there is none.
+    pub name: &'a str,
+    /// It, as raw JSON that was checked.
+    pub raw: &'a [u8],
+}
+
+/// What looks like a secret in what is about to leave.
 #[must_use]
-pub fn secrets(raw: &[u8], detector: &Detector, excuse: &Excuse<'_>) -> Vec<FindingNote> {
-    let Ok(walked) = walk(raw, Message::Other) else {
-        return Vec::new();
-    };
-    let literals = walked.literals();
-    let names: Vec<_> = literals.iter().map(|literal| literal.name(raw)).collect();
-    let piece = |(literal, name): (&crate::result::walk::Literal, _)| Piece {
-        raw: raw.get(literal.span()).unwrap_or_default(),
-        name,
-        joins: Joins::Nothing,
-        kind: match literal.kind() {
-            LiteralKind::Text => PieceKind::Text,
-            LiteralKind::Name => PieceKind::Name,
-            LiteralKind::Number => PieceKind::Number,
-        },
-    };
-    let pieces: Vec<Piece<'_>> = literals
-        .iter()
-        .zip(names.iter().map(Option::as_deref))
-        .map(piece)
-        .collect();
-    let mut found = detector.find(&pieces, excuse);
-    found.retain(|finding| finding.redact == Redact::Mask);
-    let place = |finding: &crate::detect::Finding| {
-        let (literal, _) = finding.parts.first()?;
-        let start = literals.get(*literal)?.span().start;
-        // Names of arguments are the tool's own, or the caller's: neither is a server's to choose.
-        pointers(raw, &[start], &|_| true).ok()?.pop()
-    };
-    let note = |finding: &crate::detect::Finding| FindingNote {
+pub fn secrets(leaving: &[Outgoing<'_>], detector: &Detector, excuse: &Excuse<'_>) -> Vec<FindingNote> {
+    let mut found = Vec::new();
+    for outgoing in leaving {
+        let of_name = outgoing.of_name(detector, excuse);
+        found.extend(of_name.into_iter().chain(outgoing.of_value(detector, excuse)));
+        if found.len() >= MOST {
+            break;
+        }
+    }
+    found.truncate(MOST);
+    found
+}
+
+impl Outgoing<'_> {
+    /// A member of `params` or `_meta` leaves with its name, which may say anything.
+    fn of_name(&self, detector: &Detector, excuse: &Excuse<'_>) -> Vec<FindingNote> {
+        match self.place {
+            OutgoingPlace::Member | OutgoingPlace::Meta if !self.name.is_empty() => {}
+            OutgoingPlace::Member
+            | OutgoingPlace::Meta
+            | OutgoingPlace::Arguments
+            | OutgoingPlace::InputResponses
+            | OutgoingPlace::AnswerResult
+            | OutgoingPlace::AnswerError
+            | OutgoingPlace::Subscription => return Vec::new(),
+        }
+        let raw = crate::utterance::literal(self.name);
+        let piece = Piece {
+            raw: &raw,
+            name: None,
+            joins: Joins::Nothing,
+            kind: PieceKind::Name,
+        };
+        let found = detector.find(&[piece], excuse);
+        let masked = found.iter().filter(|finding| finding.redact == Redact::Mask);
+        masked.map(|finding| note(finding, self.beginning(detector))).collect()
+    }
+
+    fn of_value(&self, detector: &Detector, excuse: &Excuse<'_>) -> Vec<FindingNote> {
+        let raw = self.raw;
+        let Ok(walked) = walk(raw, Message::Other) else {
+            return Vec::new();
+        };
+        let literals = walked.literals();
+        // A value that is no object is spoken of by the name of its member.
+        let own = Some(self.name).filter(|name| !name.is_empty());
+        let names: Vec<_> = literals.iter().map(|literal| literal.name(raw)).collect();
+        let piece = |(literal, name): (&Literal, _)| Piece {
+            raw: raw.get(literal.span()).unwrap_or_default(),
+            name,
+            joins: Joins::Nothing,
+            kind: match literal.kind() {
+                LiteralKind::Text => PieceKind::Text,
+                LiteralKind::Name => PieceKind::Name,
+                LiteralKind::Number => PieceKind::Number,
+            },
+        };
+        let names = names.iter().map(|name| name.as_deref().or(own));
+        let pieces: Vec<Piece<'_>> = literals.iter().zip(names).map(piece).collect();
+        let mut found = detector.find(&pieces, excuse);
+        found.retain(|finding| finding.redact == Redact::Mask);
+        // Names are the caller's own as much as values are: only those are told that hold nothing.
+        let place = |finding: &Finding| {
+            let (literal, _) = finding.parts.first()?;
+            let start = literals.get(*literal)?.span().start;
+            let is_tellable = |name: &str| recorded::is_tellable(name, detector);
+            pointers(raw, &[start], &is_tellable).ok()?.pop()
+        };
+        let told = found.iter().take(MOST).map(|finding| {
+            let whole = format!("{}{}", self.beginning(detector), place(finding).unwrap_or_default());
+            note(finding, recorded::bounded(&whole))
+        });
+        told.collect()
+    }
+
+    /// Where the pointer to a finding begins: in the arguments of a tool, else in the message.
+    fn beginning(&self, detector: &Detector) -> String {
+        let name = match self.name {
+            name if recorded::is_tellable(name, detector) => name.replace('~', "~0").replace('/', "~1"),
+            _ => "<unexpected key>".to_owned(),
+        };
+        match self.place {
+            OutgoingPlace::Arguments => String::new(),
+            OutgoingPlace::Member => format!("/{name}"),
+            OutgoingPlace::Meta => format!("/_meta/{name}"),
+            place @ (OutgoingPlace::InputResponses
+            | OutgoingPlace::AnswerResult
+            | OutgoingPlace::AnswerError
+            | OutgoingPlace::Subscription) => format!("/{place}"),
+        }
+    }
+}
+
+fn note(finding: &Finding, place: String) -> FindingNote {
+    FindingNote {
         category: finding.category,
         rule: finding.rule.to_string(),
-        place: place(finding).unwrap_or_default(),
+        place,
         length: finding.parts.iter().map(|(_, range)| range.len()).sum(),
-    };
-    found.iter().take(MOST).map(note).collect()
+    }
 }
 
 /// More are not told.

@@ -18,7 +18,7 @@ use super::decision::Screening;
 use super::edit::{Edit, Edits, Room};
 use super::guard::{self, Seen};
 use super::judgement;
-use super::rules::{Origin, OutputTrust, Rules, Spotlight};
+use super::rules::{Origin, OutputTrust, ResponseAction, Rules, Spotlight};
 use super::search::{Found, Secrets};
 use super::spotlight::{Mark, fence};
 use super::strip::Classes;
@@ -26,13 +26,15 @@ use super::truncate::{Cut, cut, notices};
 use super::validate::{self, Declared, Verdict, ViolationOutcome};
 use super::walk::{Message, Walked, walk, walk_scanned};
 use super::{Kept, Raw, STRUCTURED, ScreenedResult, Withheld, breached, unreadable};
-use crate::detect::{Detector, Written, written};
+use crate::detect::{Detector, Written, may_hold_own_token, own_tokens, written};
 use edited::undone;
 
 /// One message on its way through.
 pub(super) struct Run<'a> {
     pub(super) origin: &'a Origin<'a>,
     pub(super) rules: &'a Rules,
+    /// The rule of our own tokens, where nothing else is looked for and one could be there.
+    own: Option<&'static Detector>,
 }
 
 /// Where a step ended the matter.
@@ -80,6 +82,17 @@ struct Edited {
     walked: Walked,
     /// By literal.
     layers: BTreeMap<usize, Vec<Edit>>,
+}
+
+impl<'a> Run<'a> {
+    /// For this message. A token of ours reaches nobody, whatever is switched on.
+    pub(super) fn new(origin: &'a Origin<'a>, rules: &'a Rules, raw: &Raw) -> Self {
+        let own = match &rules.sanitisation.action {
+            ResponseAction::Spotlight if may_hold_own_token(raw.bytes()) => own_tokens(),
+            ResponseAction::Spotlight | ResponseAction::Redact(_) | ResponseAction::Block(_) => None,
+        };
+        Self { origin, rules, own }
+    }
 }
 
 impl Run<'_> {
@@ -218,7 +231,12 @@ impl Run<'_> {
     }
 
     fn detector(&self) -> Option<&Detector> {
-        self.rules.sanitisation.action.detector().map(AsRef::as_ref)
+        self.rules
+            .sanitisation
+            .action
+            .detector()
+            .map(AsRef::as_ref)
+            .or(self.own)
     }
 
     fn strips(&self) -> Classes {

@@ -18,7 +18,7 @@ use crate::call::rounds::state::seal_parked;
 use crate::call::send::unwanted;
 use crate::context::Ended;
 use crate::events::observer::{CallObserver, Consequence, record_exhausted_budget};
-use crate::events::server_request::{allow, check_answer, no_longer_allowed, record};
+use crate::events::server_request::{allow, no_longer_allowed, record, within_limits};
 use crate::gateway::Gateway;
 use crate::message::adapted::ProgressToken;
 use crate::message::{Adapted, OwnResult};
@@ -103,13 +103,13 @@ pub(crate) async fn resume(
             continue;
         };
         let (_, OpenRequest { allowed, reply }) = parked.open.swap_remove(place);
-        // What was asked is on record; the answer is part of this request.
+        // What was asked is on record; the answer is part of this request, and was looked through with it.
         let answer = match &allowed.params {
             Some(question) => task::related_as(question.bytes(), &raw),
             None => raw,
         };
         let answer = if allowed.is_allowed_now(&stages.gateway.in_force(), stages.context) {
-            check_answer(stages.gateway, Content::Result(answer))
+            within_limits(stages.gateway, Content::Result(answer))
         } else {
             no_longer_allowed()
         };

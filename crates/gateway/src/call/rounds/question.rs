@@ -7,6 +7,7 @@ use mcp::mrtr::InputRequired;
 use mcp::{Content, ErrorCode, compose};
 use screening::result::walk::Message;
 use screening::result::{ScreenedResult, Withheld};
+use vocabulary::ServerId;
 
 use crate::call::forwarded::{Forwarded, unusable, withheld};
 use crate::call::send::unwanted;
@@ -84,11 +85,12 @@ pub(crate) async fn ask_all(
             allowed,
         });
     }
-    answers(stages, session, open).await
+    answers(stages, forwarded.server.id(), session, open).await
 }
 
 async fn answers(
     stages: &Stages<'_>,
+    server: &ServerId,
     session: &Arc<Session>,
     open: Vec<Put<'_>>,
 ) -> Result<Vec<(String, Bytes)>, Withheld> {
@@ -103,14 +105,11 @@ async fn answers(
             () = session.ended() => None,
             () = gateway.changes.stopped() => None,
         };
-        let answer = answer.map(|content| {
-            if put.allowed.is_allowed_now(&gateway.in_force(), stages.context) {
-                check_answer(gateway, content)
-            } else {
-                no_longer_allowed()
-            }
-        });
-        let content = answer.unwrap_or_else(|| compose::error_content(ErrorCode::InternalError, "no answer"));
+        let content = match answer {
+            Some(_) if !put.allowed.is_allowed_now(&gateway.in_force(), stages.context) => no_longer_allowed(),
+            Some(content) => check_answer(gateway, stages.context, server, content).await,
+            None => compose::error_content(ErrorCode::InternalError, "no answer"),
+        };
         if !record(gateway, stages.context, &put.allowed, Some(&content)).await {
             return Err(unusable());
         }

@@ -83,7 +83,6 @@ impl Run<'_> {
         let notes = secrets.notes(found);
         let facts = std::mem::take(&mut validated.facts);
         let (decision, redaction) = match &self.rules.sanitisation.action {
-            ResponseAction::Spotlight => return Ok(Redaction::default()),
             ResponseAction::Block(_) if found.iter().any(Found::is_critical) => {
                 return Err(self.blocked(
                     judgement::found(ScreeningAct::Blocked, ScreeningMode::Block, None, notes),
@@ -94,24 +93,21 @@ impl Run<'_> {
                 judgement::found(ScreeningAct::Warning, ScreeningMode::Block, None, notes),
                 Redaction::default(),
             ),
-            ResponseAction::Redact(_) => {
+            ResponseAction::Redact(_) | ResponseAction::Spotlight => {
+                let mode = self.masking_mode();
                 let hits: Vec<_> = found.iter().filter(|found| found.is_masked()).map(Found::hit).collect();
                 if hits.is_empty() {
                     (
-                        judgement::found(ScreeningAct::Warning, ScreeningMode::Redact, None, notes),
+                        judgement::found(ScreeningAct::Warning, mode, None, notes),
                         Redaction::default(),
                     )
                 } else {
                     let max = self.rules.sanitisation.max_redactions;
                     match redact(validated.raw.bytes(), walked, &hits, max) {
-                        Ok(redaction) => (
-                            judgement::found(ScreeningAct::Redacted, ScreeningMode::Redact, None, notes),
-                            redaction,
-                        ),
+                        Ok(redaction) => (judgement::found(ScreeningAct::Redacted, mode, None, notes), redaction),
                         Err(refusal) => {
                             let word = refusal.to_string();
-                            let decision =
-                                judgement::found(ScreeningAct::Blocked, ScreeningMode::Redact, Some(&word), notes);
+                            let decision = judgement::found(ScreeningAct::Blocked, mode, Some(&word), notes);
                             return Err(self.blocked(decision, facts));
                         }
                     }
@@ -145,8 +141,14 @@ impl Run<'_> {
             if structured {
                 self.still_conforms(&edited, &mut validated)?;
             }
-            if let ResponseAction::Redact(detector) = &self.rules.sanitisation.action {
-                self.is_clean(detector, &edited, &mut validated)?;
+            match &self.rules.sanitisation.action {
+                ResponseAction::Redact(detector) => self.is_clean(detector, &edited, &mut validated)?,
+                ResponseAction::Spotlight => {
+                    if let Some(own) = self.own {
+                        self.is_clean(own, &edited, &mut validated)?;
+                    }
+                }
+                ResponseAction::Block(_) => {}
             }
         }
         Ok(Edited {
@@ -156,6 +158,14 @@ impl Run<'_> {
             walked,
             layers,
         })
+    }
+
+    /// The setting that secrets are masked by; for tokens of ours there is none.
+    fn masking_mode(&self) -> ScreeningMode {
+        match self.rules.sanitisation.action {
+            ResponseAction::Spotlight => ScreeningMode::Always,
+            ResponseAction::Redact(_) | ResponseAction::Block(_) => ScreeningMode::Redact,
+        }
     }
 
     fn still_conforms(&self, edited: &Bytes, validated: &mut Validated) -> Step<()> {
@@ -181,12 +191,8 @@ impl Run<'_> {
             return Ok(());
         }
         let word = Some("redaction_not_possible");
-        let decision = judgement::found(
-            ScreeningAct::Blocked,
-            ScreeningMode::Redact,
-            word,
-            secrets.notes(&found),
-        );
+        let mode = self.masking_mode();
+        let decision = judgement::found(ScreeningAct::Blocked, mode, word, secrets.notes(&found));
         Err(self.blocked(decision, undone(facts)))
     }
 

@@ -14,7 +14,11 @@ fn scanned(structured: &str) -> Scanned {
 }
 
 fn is_quiet(structured: &str, rules: &Rules) -> bool {
-    let run = Run { origin: &ORIGIN, rules };
+    let run = Run {
+        origin: &ORIGIN,
+        rules,
+        own: None,
+    };
     run.quiet(&scanned(structured)).is_some()
 }
 

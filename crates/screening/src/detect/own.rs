@@ -1,0 +1,138 @@
+//! Our own tokens: a rule that is always on. Nobody but the gateway has use for one, so it is looked for in both
+//! directions, whatever is switched on, and nobody can excuse it.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use memchr::{memchr_iter, memchr2_iter, memchr3_iter};
+
+use super::escape::character;
+use super::hidden::is_hidden;
+use super::{Detector, Pack, pack};
+
+/// The rule of our own tokens.
+pub const OWN_RULE: &str = "portreeve-token";
+
+pub(super) const OWN: Pack<'static> = Pack {
+    name: "own.toml",
+    text: include_str!("own.toml"),
+};
+
+/// The rule of our own tokens, alone.
+///
+/// It is `None` only if the pack as shipped could not be read, which our tests exclude.
+pub fn own_tokens() -> Option<&'static Detector> {
+    static OWN_TOKENS: LazyLock<Option<Detector>> = LazyLock::new(|| pack::compile(OWN, &[]).ok());
+    OWN_TOKENS.as_ref()
+}
+
+/// Whether one of our tokens could stand in `raw`, a JSON text, in any spelling that the detector reads. Costs far less than to
+/// look for one.
+#[must_use]
+pub fn may_hold_own_token(raw: &[u8]) -> bool {
+    static PLAIN: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(SPELLINGS).ok());
+    PLAIN.as_ref().is_none_or(|plain| plain.is_match(raw)) || spells_letters(raw)
+}
+
+/// What `ptr_a` becomes: as it is, in base64 by where it begins, in hex.
+const SPELLINGS: [&str; 6] = ["ptr_a", "cHRyX2", "B0cl9h", "wdHJfY", "7074725f61", "7074725F61"];
+
+/// Whether one of the first letters may be spelled otherwise (`\\u0070`, `%70`), or stand beside what nobody sees.
+fn spells_letters(raw: &[u8]) -> bool {
+    let before = |at: usize| {
+        at.checked_sub(1)
+            .and_then(|at| raw.get(at))
+            .is_some_and(|byte| b"ptr_".contains(byte))
+    };
+    let spelled = |at: usize| match raw.get(at..) {
+        Some([b'\\', b'u', digits @ ..]) => match code(digits.get(..4)) {
+            Some(code) => is_letter(code) || (before(at) && hides(code)),
+            None => false,
+        },
+        Some([b'%', digits @ ..]) => code(digits.get(..2)).is_some_and(is_letter),
+        _ => false,
+    };
+    let hidden = |at: usize| raw.get(at + 1..).and_then(character).is_some_and(is_hidden);
+    memchr2_iter(b'\\', b'%', raw).any(spelled)
+        || (!raw.is_ascii()
+            && memchr3_iter(b'p', b't', b'r', raw)
+                .chain(memchr_iter(b'_', raw))
+                .any(hidden))
+        || raw.contains(&0x7f)
+}
+
+fn code(digits: Option<&[u8]>) -> Option<u32> {
+    let digits = std::str::from_utf8(digits?).ok()?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+fn is_letter(code: u32) -> bool {
+    matches!(char::from_u32(code), Some('p' | 't' | 'r' | '_' | 'a'))
+}
+
+/// Half of a pair may be half of something hidden.
+fn hides(code: u32) -> bool {
+    char::from_u32(code).is_none_or(is_hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Excuse, Joins, Piece, PieceKind};
+    use super::*;
+
+    fn token() -> String {
+        format!("ptr_agt_{}", "0123456789abcdef".repeat(4))
+    }
+
+    fn base64(bytes: &[u8]) -> String {
+        const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let bits = |three: &[u8]| three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        let four = |three: &[u8]| {
+            let (bits, signs) = (bits(three) << (24 - 8 * three.len()), three.len() + 1);
+            (0..signs).map(move |at| char::from(SIGNS[(bits >> (18 - 6 * at) & 63) as usize]))
+        };
+        bytes.chunks(3).flat_map(four).collect()
+    }
+
+    fn finds(text: &str) -> bool {
+        let piece = Piece {
+            raw: text.as_bytes(),
+            name: None,
+            joins: Joins::Nothing,
+            kind: PieceKind::Text,
+        };
+        let nobody = Excuse { server: "", tool: "" };
+        !own_tokens().unwrap().find(&[piece], &nobody).is_empty()
+    }
+
+    #[test]
+    fn every_spelling_of_a_token_is_suspected_and_found() {
+        let token = token();
+        let mut spelled = vec![
+            token.clone(),
+            token.replacen('p', "\\u0070", 1),
+            token.replacen("ptr", "pt\u{200b}r", 1),
+            token.replacen("ptr", "%70tr", 1).replace('_', "%5f"),
+            token.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            token.bytes().map(|byte| format!("{byte:02X}")).collect(),
+        ];
+        for shift in ["", "x", "xy"] {
+            spelled.push(base64(format!("{shift}{token}").as_bytes()));
+        }
+        for text in spelled {
+            assert!(may_hold_own_token(text.as_bytes()), "{text}");
+            assert!(finds(&text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_most_messages_hold_is_not_suspected() {
+        for text in [
+            r#"{"content":[{"type":"text","text":"a \"b\"\n\tc 100% é it’s 日本 \u00e9t\u00e9 \u2019"}]}"#,
+            "https://x.example/a%20b%2Fc",
+            "pointer_a ptr_b",
+        ] {
+            assert!(!may_hold_own_token(text.as_bytes()), "{text}");
+        }
+    }
+}
