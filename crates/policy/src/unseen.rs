@@ -1,6 +1,6 @@
 //! Values of arguments that Cedar has nothing for: null, and numbers beyond 64 bits or four decimal places. In the context they
 //! are absent, so a rule that looks at one would take it for left out; such a rule cannot be evaluated instead.
-//! ADR 0063: what a policy cannot see, it denies.
+//! ADR 0062: what a policy cannot see, it denies.
 
 use vocabulary::json::Value;
 

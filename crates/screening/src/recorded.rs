@@ -1,6 +1,6 @@
 //! Names that strangers write, before they stand in a record: looked through for secrets, without what a terminal would
 //! obey, and short.
-//! ADR 0062: what leaves and what is recorded is looked through in one place each.
+//! ADR 0061: what leaves and what is recorded is looked through in one place each.
 
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::utterance;

@@ -1,6 +1,6 @@
 //! Secrets in what is about to leave toward a server: recorded or refused, as the operator says. Everything that leaves is
 //! looked through here, and [`OutgoingPlace`] lists where it can stand.
-//! ADR 0062: what leaves and what is recorded is looked through in one place each.
+//! ADR 0061: what leaves and what is recorded is looked through in one place each.
 
 use ledger::{Event, Judgement, MessageFacts, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, Verdict};
 use mcp::{Content, ErrorCode, Method, Request, compose};
