@@ -1,6 +1,7 @@
 //! What the product promises, shown by the shipped binary over real sockets.
 
 mod activity;
+mod apart;
 mod broken;
 mod certificates;
 mod configuration;

@@ -13,11 +13,13 @@ mod output;
 mod policy;
 mod process;
 mod raw;
+mod sandbox;
 mod scripts;
 mod servers;
 mod state;
 
 pub use self::policy::Policy;
+pub use self::sandbox::Sandbox;
 pub use ::policy::PolicyFile as PolicyText;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;

@@ -9,6 +9,8 @@ mod reload;
 mod running;
 mod state_files;
 mod suppose;
+mod tier;
+mod uids;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,8 +34,9 @@ pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;
 pub use self::state_files::{Whereabouts, admin_token_file};
 pub(crate) use self::suppose::supposing;
+pub(crate) use self::tier::{Memory, probed};
 
-use crate::config::{Config, Listen, Tls};
+use crate::config::{Config, Listen, Local, Tls};
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +89,7 @@ impl Started {
             admin: bound(admin_door.address()?),
             ca: matches!(config.listen.tls, Tls::Auto).then(|| tls::local_ca(&tls_dir(&config))),
         };
-        let launcher = processes::launcher(&config.servers).await;
+        let launcher = processes::launcher(&Local::from(&config), Memory::Keep).await;
         let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;

@@ -193,6 +193,7 @@ pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanD
         private: declared.private.clone(),
         unix_sockets: UnixSockets::Denied,
         limits: agent.limits.machine,
+        tier: declared.tier,
         uid: None,
         state_dir: Some(state.to_owned()),
         state_rooms: vec![state.join(AGENT_DIRECTORIES)],

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             }
         }
         [_, "run", workspace, command @ ..] => report(run(workspace, command, &[])),
-        [_, "run-in-tier-b", workspace, command @ ..] => report(run(workspace, command, &["userns", "28"])),
+        [_, "run-in-tier-b", workspace, command @ ..] => report(run(workspace, command, &["userns", "1"])),
         [_, "cost", workspace, runs] => report(cost(workspace, runs)),
         _ => ExitCode::from(2),
     }

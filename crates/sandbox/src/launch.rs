@@ -1,6 +1,7 @@
 //! Starts a server through the launcher: sends the plan, takes the report and the doors, says "go", and kills the tree.
 
 mod control;
+mod failure;
 pub(crate) mod launcher;
 pub(crate) mod orders;
 pub(crate) mod spawn;
@@ -8,7 +9,6 @@ mod steps;
 mod watch;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -16,18 +16,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use self::control::Control;
+pub use self::failure::{Ending, LaunchFailure};
 use self::orders::{Answer, GO, Orders, Walls};
 use self::spawn::{Process, Spawned};
 use crate::egress::Doors;
-use crate::limits::{Delegated, Group, Limit, count};
+use crate::limits::{self, Delegated, Group, Limit, count};
 use crate::plan::{FsPolicy, NetPolicy, Plan, UnixSockets};
-use crate::probe::{self, Strength, Tier};
-use crate::report::{Failure, LimitsKind, Report};
+use crate::probe::{self, Standing, Strength, Tier};
+use crate::report::{LimitsKind, Report};
 
 /// The first argument that makes the gateway's binary a launcher; `main` must look for it before anything else.
 pub const LAUNCHER_WORD: &str = "sandbox-launch";
@@ -36,8 +36,13 @@ pub const LAUNCHER_WORD: &str = "sandbox-launch";
 #[derive(Debug)]
 pub struct Launcher {
     program: Program,
-    strength: Strength,
+    /// What the first look found.
+    first: Strength,
+    /// What a later look found, where the first could not tell.
+    settled: OnceLock<Strength>,
     delegated: Option<Delegated>,
+    /// Less than this is not used.
+    least: Option<Tier>,
 }
 
 /// The launcher's binary and what makes it one.
@@ -55,14 +60,24 @@ impl Launcher {
 
     /// Probes this host with another binary as the launcher.
     pub async fn probe_with(executable: PathBuf, arguments: Vec<OsString>) -> Self {
+        limits::reach_for_descriptors();
         let delegated = Delegated::find();
         let program = Program { executable, arguments };
-        let strength = probe::probe(&program, delegated.as_ref()).await;
+        let first = probe::probe(&program, delegated.as_ref()).await;
         Self {
             program,
-            strength,
+            first,
+            settled: OnceLock::new(),
             delegated,
+            least: None,
         }
+    }
+
+    /// Refuses every server where the host gives less than `least`: what it gave before, or what the operator asks for.
+    #[must_use]
+    pub fn at_least(mut self, least: Tier) -> Self {
+        self.least = Some(least);
+        self
     }
 
     /// The same strength with another launcher; for tests of launchers that fail.
@@ -76,25 +91,62 @@ impl Launcher {
     /// What this host gives.
     #[must_use]
     pub fn strength(&self) -> &Strength {
-        &self.strength
+        self.settled.get().unwrap_or(&self.first)
+    }
+
+    /// What this host gives, looked for again if it could not be told before.
+    async fn settle(&self) -> &Strength {
+        if self.strength().standing == Standing::Unsettled {
+            let again = probe::probe(&self.program, self.delegated.as_ref()).await;
+            if again.standing == Standing::Found {
+                let _ = self.settled.set(again);
+            }
+        }
+        self.strength()
+    }
+
+    /// Whether walls for such a plan can be had here, and are strong enough for who asks.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn judge(&self, fs: FsPolicy, net: NetPolicy, least: Option<Tier>) -> Result<(), LaunchFailure> {
+        let strength = self.strength();
+        let (tier, missing) = (strength.tier, || strength.missing_text());
+        if strength.standing == Standing::Unsettled {
+            return Err(LaunchFailure::Unsettled { missing: missing() });
+        }
+        let mut least = least.into_iter().chain(self.least);
+        if let Some(least) = least.find(|least| !tier.reaches(*least)) {
+            let missing = missing();
+            return Err(LaunchFailure::TierFell { tier, least, missing });
+        }
+        match tier.offers(fs, net) {
+            true => Ok(()),
+            false => Err(self.too_weak(fs, net)),
+        }
+    }
+
+    fn too_weak(&self, fs: FsPolicy, net: NetPolicy) -> LaunchFailure {
+        let strength = self.strength();
+        LaunchFailure::TierTooWeak {
+            tier: strength.tier,
+            fs,
+            net,
+            missing: strength.missing_text(),
+        }
     }
 
     /// Builds the walls of `plan`; the server itself waits for [`Starting::go`].
     pub async fn start(&self, plan: &Plan) -> Result<Starting, LaunchFailure> {
-        let tier = self.strength.tier;
+        let strength = self.settle().await;
+        let tier = strength.tier;
+        self.judge(plan.fs, plan.net, plan.tier)?;
         if tier != Tier::A && plan.unix_sockets == UnixSockets::Asked {
-            return Err(LaunchFailure::NoUnixSockets {
-                tier,
-                missing: self.strength.missing_text(),
-            });
+            let missing = strength.missing_text();
+            return Err(LaunchFailure::NoUnixSockets { tier, missing });
         }
-        if !tier.offers(plan.fs, plan.net) || (tier == Tier::B && plan.shows_part_of_workspace()) {
-            return Err(LaunchFailure::TierTooWeak {
-                tier,
-                fs: plan.fs,
-                net: plan.net,
-                missing: self.strength.missing_text(),
-            });
+        if tier == Tier::B && plan.shows_part_of_workspace() {
+            return Err(self.too_weak(plan.fs, plan.net));
         }
         start(&self.program, self.delegated.as_ref(), tier, plan).await
     }
@@ -287,6 +339,12 @@ impl Cage {
         handed: Vec<OwnedFd>,
     ) -> Result<(Report, Option<Doors>), LaunchFailure> {
         let sent = self.control.send(packet, handed).await;
+        if let Err(error) = sent.as_ref()
+            && !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
+        {
+            // It waits for what will not come.
+            return sent.map_err(broken).and(Err(LaunchFailure::Silent));
+        }
         // A launcher that failed before it listened has left its reason, which is worth more than ours.
         let received = self.control.receive().await.map_err(broken)?;
         let (answer, descriptors) = match (received, sent) {
@@ -345,98 +403,4 @@ impl Drop for Cage {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// How a server ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// By itself, with this code. Codes above 128 may also stand for a signal, as in a shell.
-    Exited(i32),
-    /// By this signal.
-    Signalled(i32),
-    /// It was killed for passing this limit.
-    Passed(Limit),
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(code @ 129..=192) => {
-                write!(out, "exited with code {code}, as by signal {}", signal_text(code - 128))
-            }
-            Self::Exited(code) => write!(out, "exited with code {code}"),
-            Self::Signalled(signal) => write!(out, "was ended by signal {}", signal_text(*signal)),
-            Self::Passed(limit) => write!(out, "was ended for passing its limit `{}`", limit.as_str()),
-        }
-    }
-}
-
-/// A signal with its name, where it is one that ends programs.
-fn signal_text(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        31 => "SIGSYS",
-        _ => return signal.to_string(),
-    };
-    format!("{signal} ({name})")
-}
-
-/// Why a server was not started. Nothing of it has run.
-#[derive(Debug, Error)]
-pub enum LaunchFailure {
-    /// The plan asks for walls that this host cannot give.
-    #[error("this host gives sandboxes of tier {tier}, which do not offer fs = \"{}\" with net = \"{}\": {missing}; see `portreeve doctor`", fs.as_str(), net.as_str(), tier = tier.as_str())]
-    TierTooWeak {
-        /// What the host gives.
-        tier: Tier,
-        /// What the plan asks for.
-        fs: FsPolicy,
-        /// What the plan asks for.
-        net: NetPolicy,
-        /// What the next tier would need.
-        missing: String,
-    },
-    /// Only a file tree of its own keeps the host's sockets away from a server.
-    #[error("this host gives sandboxes of tier {tier}, in which `unix_sockets` would reach those of the host: {missing}; see `portreeve doctor`", tier = tier.as_str())]
-    NoUnixSockets {
-        /// What the host gives.
-        tier: Tier,
-        /// What the next tier would need.
-        missing: String,
-    },
-    /// A wall could not be built.
-    #[error("the sandbox could not be built at step `{}` (error {}): {}", .0.layer.as_str(), .0.errno, .0.detail)]
-    Layer(Failure),
-    /// The gateway could not do its part.
-    #[error("{what} did not work")]
-    Start {
-        /// What was tried.
-        what: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The plan does not fit into a packet.
-    #[error("command, environment and paths together are larger than 128 KiB; shorten them")]
-    PlanTooLarge,
-    /// Nobody would count its memory.
-    #[error(
-        "there is no control group here, and `/proc` does not show what a server starts, so that nobody would count its memory; mount `/proc` without `hidepid`, or give the gateway a control group of its own"
-    )]
-    Uncounted,
-    /// The launcher ended or spoke out of turn.
-    #[error("the launcher ended without a report")]
-    Silent,
-    /// The launcher took too long.
-    #[error("the launcher did not report within 20 seconds")]
-    TimedOut,
 }

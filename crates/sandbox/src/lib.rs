@@ -25,7 +25,7 @@ pub use launch::launcher::launcher_main;
 pub use launch::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Starting, Streams};
 pub use limits::{Limit, ResourceLimits};
 pub use plan::{DEDICATED_UID, FsPolicy, NetPolicy, PlaceAccess, Plan, PlanDraft, PlanFault, UnixSockets};
-pub use probe::{Missing, Strength, Tier};
+pub use probe::{Missing, Standing, Strength, Tier};
 pub use report::{Failure, Layer, LimitsKind, Report};
 
 #[doc(hidden)]

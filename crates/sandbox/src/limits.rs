@@ -58,7 +58,7 @@ pub(crate) enum Counted {
     WholeUser,
 }
 
-/// Sets every process limit but the one on memory. Soft and hard alike, so that none can be raised.
+/// Sets every process limit but those on memory and on descriptors. Soft and hard alike, so that none can be raised.
 pub(crate) fn apply(limits: &ResourceLimits, counted: Counted) -> io::Result<()> {
     let processes = match counted {
         // The launcher's two processes count too.
@@ -70,10 +70,27 @@ pub(crate) fn apply(limits: &ResourceLimits, counted: Counted) -> io::Result<()>
         set(Resource::Cpu, seconds)?;
     }
     set(Resource::Fsize, limits.file)?;
-    set(Resource::Nofile, OPEN_FILES)?;
     set(Resource::Core, 0)?;
     set(Resource::Memlock, LOCKED)?;
     set(Resource::Msgqueue, 0)
+}
+
+/// Limits open files. After everything was handed over: the kernel lets a process pass descriptors on only while those of its
+/// user that are on their way are fewer than it may open, and a server may have put as many on the way as *it* may open.
+/// A server gets half of what we have at most, so that there is always room for ours.
+pub(crate) fn apply_descriptors() -> io::Result<()> {
+    let ours = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    set(Resource::Nofile, OPEN_FILES.min(ours / 2))
+}
+
+/// Lets this process open as many files as it may: what a server holds must not be in our way.
+pub(crate) fn reach_for_descriptors() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // With fewer we go on; a start that needs more is refused then.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
 }
 
 /// Limits the data of each process. Never its address space: runtimes reserve far more of that than they use.

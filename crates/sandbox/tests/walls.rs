@@ -7,6 +7,9 @@ mod bench;
 #[path = "walls/confined.rs"]
 mod confined;
 #[cfg(test)]
+#[path = "walls/crowded.rs"]
+mod crowded;
+#[cfg(test)]
 #[path = "walls/doors.rs"]
 mod doors;
 #[cfg(test)]

@@ -239,6 +239,8 @@ fn not_confined(failure: LaunchFailure) -> Failure {
     match failure {
         LaunchFailure::Layer(ref at) if at.layer == sandbox::Layer::Execute => Failure::NotStarted(failure.to_string()),
         LaunchFailure::TierTooWeak { .. }
+        | LaunchFailure::TierFell { .. }
+        | LaunchFailure::Unsettled { .. }
         | LaunchFailure::NoUnixSockets { .. }
         | LaunchFailure::Layer(_)
         | LaunchFailure::Start { .. }

@@ -6,7 +6,7 @@ mod servers;
 use std::path::Path;
 use std::process::ExitCode;
 
-use sandbox::{Launcher, Strength, Tier};
+use sandbox::{Launcher, Standing, Strength, Tier};
 use serde_json::{Value, json};
 
 use self::findings::Finding;
@@ -56,6 +56,7 @@ fn object(strength: &Strength, findings: &[Finding]) -> Value {
     json!({
         "sandbox": {
             "tier": strength.tier.as_str(),
+            "settled": strength.standing == Standing::Found,
             "landlock_abi": strength.landlock_abi,
             "limits": strength.limits,
             "uid": server_uid(),
@@ -65,7 +66,7 @@ fn object(strength: &Strength, findings: &[Finding]) -> Value {
     })
 }
 
-/// The uid that servers run under, unless their workspace has an owner of its own.
+/// The uid that packages are installed under, and servers without a user of their own.
 fn server_uid() -> u32 {
     let uid = rustix::process::geteuid();
     if uid.is_root() {
@@ -94,7 +95,13 @@ fn for_people(strength: &Strength, findings: &[Finding]) -> anyhow::Result<()> {
         }
     };
     let sandbox = [
-        ("sandbox", format!("tier {}: {offers}", strength.tier.as_str())),
+        (
+            "sandbox",
+            match strength.standing {
+                Standing::Found => format!("tier {}: {offers}", strength.tier.as_str()),
+                Standing::Unsettled => "cannot be told now, so that nothing is started".to_owned(),
+            },
+        ),
         ("landlock", landlock),
         ("limits", limits.to_owned()),
         ("servers run as", format!("uid {}", server_uid())),

@@ -109,7 +109,7 @@ impl ports::Inventory for Desk {
     fn snapshot(&self) -> Result<Arc<PolicySnapshot>, PortError> {
         let stored = self.store.load().map_err(PortError::new)?;
         let inventory = Inventory::assemble(
-            &facts(&self.config.servers, launcher_now(&self.config.servers).as_deref()),
+            &facts(&self.config.servers, launcher_now(&self.config).as_deref()),
             &stored,
         );
         Ok(Arc::new(PolicySnapshot::build(inventory, self.config.rules.clone(), 0)))

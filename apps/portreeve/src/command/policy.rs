@@ -116,7 +116,7 @@ fn known(config: &Config) -> anyhow::Result<Inventory> {
         false => Vec::new(),
     };
     Ok(Inventory::assemble(
-        &facts(&config.servers, launcher_now(&config.servers).as_deref()),
+        &facts(&config.servers, launcher_now(&Local::from(config)).as_deref()),
         &stored,
     ))
 }

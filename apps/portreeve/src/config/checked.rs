@@ -7,7 +7,7 @@ use settings::{Fault, Faults, Remarks, Section};
 use vocabulary::ServerId;
 
 use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
-use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
+use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[identity]`
     pub identity: Identity,
+    /// `[sandbox]`
+    pub sandbox: Sandbox,
     /// `[servers.*]`
     pub servers: BTreeMap<ServerId, Server>,
     /// `[policy]`
@@ -135,6 +137,7 @@ impl TryFrom<RawConfig> for Config {
             state,
             audit,
             identity,
+            sandbox,
             servers,
             policy,
             limits,
@@ -147,6 +150,7 @@ impl TryFrom<RawConfig> for Config {
             state,
             audit,
             identity,
+            sandbox,
             servers,
             policy,
             limits,
@@ -164,6 +168,7 @@ struct Sections {
     state: State,
     audit: Audit,
     identity: Identity,
+    sandbox: Sandbox,
     servers: BTreeMap<ServerId, Server>,
     policy: Policy,
     limits: Limits,
@@ -177,6 +182,7 @@ impl Sections {
         let state = State::check(root.section("state"), around);
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
+        let sandbox = Sandbox::check(root.section("sandbox"));
         let servers = super::servers::check(&mut root, state.as_ref(), around);
         let policy = Policy::check(root.section("policy"), around);
         let limits = Limits::check(root.section("limits"));
@@ -187,6 +193,7 @@ impl Sections {
             state: state?,
             audit: audit?,
             identity: identity?,
+            sandbox: sandbox?,
             servers,
             policy: policy?,
             limits: limits?,

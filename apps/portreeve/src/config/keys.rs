@@ -1,16 +1,41 @@
 //! Every key `portreeve.toml` may hold, in one table. `docs/configuration.md` shows this table; a test compares them.
 //! ADR 0008: what waits for a later version is a fault.
 
+mod process;
+
 use settings::Standing::{Default, Derived, Later, Optional, Required};
 use settings::{Format, Key, key};
 
 /// `portreeve.toml`.
 pub static FORMAT: Format = Format {
     name: "configuration",
-    keys: KEYS,
+    keys: &KEYS,
 };
 
-const KEYS: &[Key] = &[
+static KEYS: [Key; BEFORE_PROCESSES.len() + process::KEYS.len() + AFTER_PROCESSES.len()] =
+    joined(&[BEFORE_PROCESSES, process::KEYS, AFTER_PROCESSES]);
+
+/// Several parts of the table as one.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "worked out by the compiler: a wrong length does not compile"
+)]
+const fn joined<const ALL: usize>(parts: &[&[Key]]) -> [Key; ALL] {
+    let mut all = [key("", "", Optional); ALL];
+    let (mut part, mut filled) = (0, 0);
+    while part < parts.len() {
+        let mut at = 0;
+        while at < parts[part].len() {
+            all[filled] = parts[part][at];
+            filled += 1;
+            at += 1;
+        }
+        part += 1;
+    }
+    all
+}
+
+const BEFORE_PROCESSES: &[Key] = &[
     key(
         "listen.mcp",
         "Address of the data plane; port 0 takes a free one.",
@@ -192,67 +217,9 @@ const KEYS: &[Key] = &[
         "Program and arguments of a server that is started here, in a sandbox. `{workspace}` becomes the workspace's path.",
         Optional,
     ),
-    key(
-        "servers.*.sandbox.fs",
-        "`workspace_only`: writes in the workspace alone; `read_only`: no lasting write; `none`: not confined.",
-        Default(
-            r#""workspace_only""#,
-            "a server can spoil what it was given, and nothing else",
-        ),
-    ),
-    key(
-        "servers.*.sandbox.net",
-        "`block_all`: nothing; `allowlist`: what `allow` names; `none`: not confined.",
-        Default(r#""block_all""#, "most servers need no network"),
-    ),
-    key(
-        "servers.*.sandbox.workspace",
-        "The server's directory, at the same path inside. `{principal}` becomes a digest of the principal.",
-        Derived("`workspaces/ID` in the state directory", "made at first start"),
-    ),
-    key(
-        "servers.*.sandbox.read",
-        "Further paths that may be read. What lies under `/usr` can be read anyway.",
-        Default("[]", "what is not named is not there"),
-    ),
-    key(
-        "servers.*.sandbox.allow",
-        "Hosts that may be reached with `allowlist`: `\"api.example.org\"` (port 443), `\"*.example.org:8443\"`, `\"db.internal:5432\"`.",
-        Default("[]", "nothing"),
-    ),
-    key(
-        "servers.*.sandbox.private",
-        "Ranges that are not public, into which allowed names may resolve: `[\"10.20.0.0/16\"]`.",
-        Default("[]", "a name must not lead into the own network"),
-    ),
-    key(
-        "servers.*.sandbox.unix_sockets",
-        "Unix sockets in the workspace and in `/tmp`, as Chromium needs; those of others in `workspace` and `read` can then be talked to.",
-        Derived(
-            "`true` with the default workspace and no `read` but packages",
-            "nothing of others is shown there",
-        ),
-    ),
-    key(
-        "servers.*.sandbox.env",
-        "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret; `{workspace}` in that becomes the workspace's path.",
-        Optional,
-    ),
-    key(
-        "servers.*.sandbox.limits.memory",
-        "Memory of the server and all it starts; where there is no control group, the gateway counts it every 200 ms.",
-        Default(r#""1GiB""#, "node and Python need a few hundred MiB"),
-    ),
-    key(
-        "servers.*.sandbox.limits.processes",
-        "Processes and threads of the server.",
-        Default("256", "node starts a dozen threads; a fork bomb ends here"),
-    ),
-    key(
-        "servers.*.sandbox.limits.cpu_seconds",
-        "Processor time, after which a server is ended.",
-        Optional,
-    ),
+];
+
+const AFTER_PROCESSES: &[Key] = &[
     key(
         "servers.*.transport",
         "`http`: Streamable HTTP; `sse`: HTTP+SSE of 2024-11-05.",

@@ -10,7 +10,7 @@ use settings::{Fault, Faults, Section};
 use vocabulary::ServerId;
 
 use super::raw::{RawConfig, Surroundings};
-use super::{Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Server, State};
+use super::{Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
 
 /// The parts of a configuration that commands need, as far as they are sound.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Local {
     pub servers: BTreeMap<ServerId, Server>,
     /// The policies; where one cannot be read, none is known and everything is denied.
     pub rules: Arc<Rules>,
+    /// The weakest walls that are used, where that is said.
+    pub tier: Option<sandbox::Tier>,
     /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
     pub tokens_enabled: Option<bool>,
 }
@@ -52,6 +54,7 @@ impl Local {
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
         let servers = super::servers::check(&mut root, state.as_ref(), around);
+        let sandbox = Sandbox::check(root.section("sandbox"));
         let policy = Policy::check(root.section("policy"), around);
         // Looked at for its faults alone.
         let _ = Limits::check(root.section("limits"));
@@ -63,6 +66,7 @@ impl Local {
             listen,
             servers,
             rules: policy.map(|policy| policy.rules).unwrap_or_default(),
+            tier: sandbox.and_then(|sandbox| sandbox.tier),
             tokens_enabled: identity.map(|identity| identity.tokens_enabled),
         })
     }
@@ -76,6 +80,7 @@ impl From<&Config> for Local {
             listen: Some(config.listen.clone()),
             servers: config.servers.clone(),
             rules: config.policy.rules.clone(),
+            tier: config.sandbox.tier,
             tokens_enabled: Some(config.identity.tokens_enabled),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, UnixSockets};
+use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, Tier, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
 use vocabulary::{Digest, PrincipalKey, Secret, ServerId};
 
@@ -20,6 +20,8 @@ pub struct Process {
     pub fs: FsPolicy,
     /// How its network is confined.
     pub net: NetPolicy,
+    /// The weakest walls it may be started in, beside what holds for all.
+    pub tier: Option<Tier>,
     /// Where it works.
     pub workspace: Workspace,
     /// Further paths it may read.
@@ -96,6 +98,7 @@ impl Process {
         let mut section = server.section("sandbox");
         let fs = section.read("fs", |value| value.word(FsPolicy::ALL, FsPolicy::as_str));
         let net = section.read("net", |value| value.word(NetPolicy::ALL, NetPolicy::as_str));
+        let tier = section.has("tier").then(|| section.read("tier", super::sandbox::tier));
         let given = section.has("workspace");
         let workspace = section.read("workspace", |value| workspace(value, around));
         let read = section.read("read", |value| value.list(|item| Ok(around.resolve(item.text()?))));
@@ -108,6 +111,10 @@ impl Process {
             command: command?,
             fs: fs?,
             net: net?,
+            tier: match tier {
+                Some(written) => Some(written?),
+                None => None,
+            },
             workspace: if given { workspace? } else { Workspace::Own },
             read: read?,
             allow: allow?,
@@ -245,6 +252,7 @@ impl Process {
             private: self.private.clone(),
             unix_sockets: self.unix_sockets,
             limits: self.limits,
+            tier: self.tier,
             uid: None,
             state_dir: Some(state.to_owned()),
             state_rooms: vec![workspaces(state), packages(state)],

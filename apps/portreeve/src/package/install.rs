@@ -24,6 +24,7 @@ use super::registry::{HOME, Settings, settings};
 use super::seal::seal;
 use super::spec::{Registry, Spec};
 use crate::config::{packages, variable};
+use crate::wire_up::{Memory, probed};
 
 /// Where the package of a server lies.
 pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
@@ -76,7 +77,7 @@ struct Place<'a> {
 
 async fn install_in(spec: &Spec, interpreter: Option<&Interpreter>, place: Place<'_>) -> anyhow::Result<Locked> {
     let Place { state, dir, log } = place;
-    let launcher = Launcher::probe().await;
+    let launcher = probed(state, None, Memory::Look).await;
     let mut settings = settings(spec.registry, dir, variable)?;
     settings
         .read

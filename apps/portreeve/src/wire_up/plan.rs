@@ -21,7 +21,7 @@ use screening::result::{Guards, Truncation};
 use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
 use vocabulary::{Clock, ServerId, json};
 
-use super::processes::{Harbour, tier};
+use super::processes::{Harbour, tier_of};
 use crate::config::{self, Audience, Config, Credential, Per, Tls, UnknownFields};
 
 /// A list waits this long for the first discovery, or for the call timeout if that is less.
@@ -212,7 +212,7 @@ pub(crate) fn facts(servers: &BTreeMap<ServerId, config::Server>, launcher: Opti
     let of_server = |(id, server): (&ServerId, &config::Server)| ServerFacts {
         id: id.clone(),
         trust: server.trust,
-        tier: tier(&server.reach, launcher),
+        tier: tier_of(&server.reach, launcher),
         tools: server
             .tools
             .iter()

@@ -1,6 +1,5 @@
 //! Servers that are started here: their berths, their workspaces, and what the log says of them.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,29 +11,35 @@ use sandbox::{FsPolicy, Launcher, NetPolicy, Tier, Verdict};
 use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
 use vocabulary::{Confinement, PrincipalKey, ServerId};
 
-use crate::config::{Process, Reach, Server, Workspace, workspaces};
+use super::tier::{self, Memory};
+use super::uids::{self, Holder, Uids};
+use crate::config::{Local, Process, Reach, Workspace, workspaces};
 
 /// The launcher, probed on this machine; none where no server needs one.
-pub(crate) async fn launcher(servers: &BTreeMap<ServerId, Server>) -> Option<Arc<Launcher>> {
+pub(crate) async fn launcher(config: &Local, memory: Memory) -> Option<Arc<Launcher>> {
+    let servers = &config.servers;
     let needed = servers.values().any(|server| matches!(server.reach, Reach::Process(_)));
     match needed {
-        true => Some(Arc::new(Launcher::probe().await)),
+        true => Some(Arc::new(
+            tier::probed(&config.state.dir, config.tier, memory).await,
+        )),
         false => None,
     }
 }
 
 /// As [`launcher`], for commands that are not asynchronous. Must be called from the runtime of a command.
-pub(crate) fn launcher_now(servers: &BTreeMap<ServerId, Server>) -> Option<Arc<Launcher>> {
+pub(crate) fn launcher_now(config: &Local) -> Option<Arc<Launcher>> {
     let runtime = tokio::runtime::Handle::current();
-    tokio::task::block_in_place(|| runtime.block_on(launcher(servers)))
+    tokio::task::block_in_place(|| runtime.block_on(launcher(config, Memory::Look)))
 }
 
 /// The sandbox policies see.
-pub(super) fn tier(reach: &Reach, launcher: Option<&Launcher>) -> SandboxTier {
+pub(super) fn tier_of(reach: &Reach, launcher: Option<&Launcher>) -> SandboxTier {
     let Reach::Process(process) = reach else {
         return SandboxTier::Outside;
     };
-    if (process.fs, process.net) == (FsPolicy::Unconfined, NetPolicy::Unconfined) {
+    // What stands is what counts: with one side open it is no sandbox of any tier.
+    if process.fs == FsPolicy::Unconfined || process.net == NetPolicy::Unconfined {
         return SandboxTier::Outside;
     }
     match launcher.map(|launcher| launcher.strength().tier) {
@@ -50,6 +55,8 @@ pub(super) struct Harbour {
     pub(super) launcher: Arc<Launcher>,
     pub(super) ledger: Ledger,
     pub(super) state: PathBuf,
+    /// Users of servers, if the gateway is root.
+    pub(super) uids: Uids,
     /// The operator's own rules, where there are any.
     pub(super) detector: Option<Arc<screening::detect::Detector>>,
 }
@@ -60,13 +67,25 @@ impl Harbour {
         let book = self.state.join("logs");
         private_dir(&book)?;
         let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
+        let uids = self.uids.clone();
         let drafts = move |principal: Option<&PrincipalKey>| {
             process.verify_packages(&state).map_err(|unfit| unfit.to_string())?;
-            let draft = process.draft(&id, &state, principal);
+            let mut draft = process.draft(&id, &state, principal);
+            // Processes that share a workspace share its files, and thus a user.
+            let principal = principal.filter(|_| matches!(process.workspace, Workspace::PerPrincipal(_)));
+            let user = || uids.user(Holder { server: &id, principal });
             match &process.workspace {
+                // Whoever owns it, if that is not root.
+                Workspace::At(path) if belongs_to_root(path) => draft.uid = user()?,
                 Workspace::At(_) => {}
-                Workspace::Own => make_workspace(&draft.workspace, Some(&workspaces(&state)))?,
-                Workspace::PerPrincipal(_) => make_workspace(&draft.workspace, None)?,
+                Workspace::Own => {
+                    draft.uid = user()?;
+                    make_workspace(&draft.workspace, Some(&workspaces(&state)), draft.uid)?;
+                }
+                Workspace::PerPrincipal(_) => {
+                    draft.uid = user()?;
+                    make_workspace(&draft.workspace, None, draft.uid)?;
+                }
             }
             Ok(draft)
         };
@@ -80,23 +99,31 @@ impl Harbour {
     }
 }
 
-/// Makes a workspace that is missing; one that is there is left as it is. `room` is ours and made too.
-fn make_workspace(path: &Path, room: Option<&Path>) -> Result<(), String> {
+fn belongs_to_root(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    path.metadata().is_ok_and(|found| found.uid() == 0)
+}
+
+/// Makes a workspace that is missing, and gives it to its user if it is another's. `room` is ours and made too.
+fn make_workspace(path: &Path, room: Option<&Path>, user: Option<u32>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the workspace `{}` cannot be made: {error}", path.display());
     if let Some(room) = room {
         // Servers of other users pass through it to their own workspace, and cannot list it.
         std::fs::create_dir_all(room).map_err(failed)?;
         std::fs::set_permissions(room, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
     }
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        made => made.map_err(failed)?,
+    let made = match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+        made => made.map(|()| true).map_err(failed)?,
+    };
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
     }
-    if rustix::process::geteuid().is_root() {
-        let uid = Some(sandbox::DEDICATED_UID);
-        std::os::unix::fs::chown(path, uid, uid).map_err(failed)?;
+    match (user, made) {
+        (Some(user), _) => uids::give(path, user).map_err(failed),
+        (None, true) => uids::give(path, sandbox::DEDICATED_UID).map_err(failed),
+        (None, false) => Ok(()),
     }
-    Ok(())
 }
 
 fn private_dir(path: &Path) -> anyhow::Result<()> {

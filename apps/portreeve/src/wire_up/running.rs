@@ -21,7 +21,9 @@ use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 use super::plan;
 use super::processes::{self, Harbour};
 use super::reload::eyes::OpenFiles;
-use crate::config::Config;
+use super::tier::Memory;
+use super::uids::Uids;
+use crate::config::{Config, Local};
 
 /// See the module.
 pub struct Running {
@@ -172,7 +174,7 @@ impl Running {
     pub(super) async fn harbour(&self, config: &Config) -> Option<Harbour> {
         let needed = self.launcher.get().is_none();
         if let Some(launcher) = match needed {
-            true => processes::launcher(&config.servers).await,
+            true => processes::launcher(&Local::from(config), Memory::Keep).await,
             false => None,
         } {
             let _ = self.launcher.set(launcher);
@@ -204,6 +206,7 @@ fn harbour(launcher: Option<&Arc<Launcher>>, ledger: &Ledger, config: &Config) -
         launcher: launcher?.clone(),
         ledger: ledger.clone(),
         state: config.state.dir.clone(),
+        uids: Uids::of(config.sandbox.uids.as_ref(), &config.state.dir),
         detector: config.output.sanitisation.action.detector().cloned(),
     })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ledger::AttemptClass;
-use sandbox::{FsPolicy, NetPolicy};
+use sandbox::{FsPolicy, NetPolicy, Tier};
 use screening::result::strip::{Class, Classes};
 use settings::{Complaint, Entry, Section, quoted};
 use vocabulary::{Digest, ServerId};
@@ -142,6 +142,8 @@ pub struct WallRule {
     pub fs: FsPolicy,
     /// How the network is confined.
     pub net: NetPolicy,
+    /// The weakest walls the runtime may be started in.
+    pub tier: Option<Tier>,
     /// The operator's own workspace; else each run gets a fresh one.
     pub workspace: Option<PathBuf>,
     /// Further paths it may read.
@@ -357,6 +359,7 @@ impl WallRule {
     fn check(mut section: Section<'_>, files: &Files) -> Option<Self> {
         let fs = section.read("fs", |value| value.word(FsPolicy::ALL, FsPolicy::as_str));
         let net = section.read("net", |value| value.word(NetPolicy::ALL, NetPolicy::as_str));
+        let tier = section.read("tier", |value| value.word(Tier::ALL, Tier::as_str));
         let workspace = section.read("workspace", |value| Ok(value.text()?.to_owned()));
         let read = section.read("read", Entry::texts);
         let allow = section.read("allow", Entry::texts);
@@ -375,7 +378,11 @@ impl WallRule {
         }
         section.finish();
         let words = [
-            vec![fs.as_str().to_owned(), net.as_str().to_owned()],
+            [fs.as_str(), net.as_str()]
+                .into_iter()
+                .chain(tier.map(Tier::as_str))
+                .map(str::to_owned)
+                .collect(),
             workspace.iter().cloned().collect(),
             read.clone(),
             allow.clone(),
@@ -386,6 +393,7 @@ impl WallRule {
         Some(Self {
             fs,
             net,
+            tier,
             workspace: workspace.map(|path| files.anywhere(&path)),
             read: read.iter().map(|path| files.anywhere(path)).collect(),
             allow,

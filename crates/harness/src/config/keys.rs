@@ -136,6 +136,11 @@ const KEYS: &[Key] = &[
         Default("\"block_all\"", "hosts are named one by one"),
     ),
     key(
+        "agents.*.sandbox.tier",
+        "The weakest walls the runtime may be started in: `A`, `B` or `C`.",
+        Optional,
+    ),
+    key(
         "agents.*.sandbox.workspace",
         "Where the runtime works.",
         Derived("a fresh directory for each run", "no run finds what another left"),

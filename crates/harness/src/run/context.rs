@@ -197,17 +197,9 @@ impl Context {
 
     /// What this host lacks for an agent's sandbox.
     pub(super) fn missing_confinement(&self, agent: &Agent) -> Option<String> {
-        let strength = self.setting.launcher.strength();
-        let (fs, net) = (agent.walls.fs, agent.walls.net);
-        (!strength.tier.offers(fs, net)).then(|| {
-            format!(
-                "this host gives sandboxes of tier {}, which do not offer fs = \"{}\" with net = \"{}\": {}; see `portreeve doctor`",
-                strength.tier.as_str(),
-                fs.as_str(),
-                net.as_str(),
-                strength.missing_text()
-            )
-        })
+        let walls = &agent.walls;
+        let judged = self.setting.launcher.judge(walls.fs, walls.net, walls.tier);
+        judged.err().map(|failure| failure.to_string())
     }
 
     /// The record of what an agent came to.

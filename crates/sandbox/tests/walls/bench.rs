@@ -179,7 +179,7 @@ pub(crate) fn start_walled(program: &Path, words: &[&str]) -> std::process::Chil
     clippy::disallowed_methods,
     reason = "a test plays the part of whoever starts the gateway"
 )]
-fn command(program: &str) -> std::process::Command {
+pub(crate) fn command(program: &str) -> std::process::Command {
     std::process::Command::new(program)
 }
 

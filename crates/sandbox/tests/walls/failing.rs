@@ -48,7 +48,7 @@ async fn without_namespaces_it_is_the_same() {
     for layer in STEPS {
         let place = Place::new();
         let plan = Plan::check(script(&place.0, "echo ran > canary; sleep 1000")).unwrap();
-        let weak = Launcher::probe_with(walled(), sabotaged("userns", 28)).await;
+        let weak = Launcher::probe_with(walled(), sabotaged("userns", 1)).await;
         assert_eq!(weak.strength().tier, Tier::B);
         let launcher = weak.with_arguments(sabotaged(layer.as_str(), 28));
         let failure = match launcher.start(&plan).await {

@@ -24,7 +24,7 @@ async fn python(launcher: &Launcher, program: &str) -> Option<Said> {
 
 /// A launcher of a host without user namespaces.
 async fn tier_b() -> Launcher {
-    Launcher::probe_with(walled(), sabotaged("userns", 28)).await
+    Launcher::probe_with(walled(), sabotaged("userns", 1)).await
 }
 
 async fn must_be_ended(launcher: &Launcher, program: &str) {

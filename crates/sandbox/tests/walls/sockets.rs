@@ -116,7 +116,7 @@ async fn without_a_tree_of_its_own_a_server_gets_no_sockets() {
     let mut open = talking(&place.0, UnixSockets::Asked, &[]);
     open.fs = FsPolicy::Unconfined;
     assert_eq!(Plan::check(open).unwrap_err(), [PlanFault::SocketsOfTheHost]);
-    let weak = Launcher::probe_with(walled(), sabotaged("userns", 28)).await;
+    let weak = Launcher::probe_with(walled(), sabotaged("userns", 1)).await;
     let asking = Plan::check(talking(&place.0, UnixSockets::Asked, &[])).unwrap();
     let failure = weak.start(&asking).await.map(drop).unwrap_err();
     assert!(matches!(failure, LaunchFailure::NoUnixSockets { .. }), "{failure}");

@@ -5,7 +5,7 @@ use portreeve_sandbox::{DEDICATED_UID, Ending, FsPolicy, LaunchFailure, Launcher
 use crate::bench::{Place, as_ordinary_user, run_with, sabotaged, script, server_uid, walled};
 
 async fn without(layer: &str) -> Launcher {
-    Launcher::probe_with(walled(), sabotaged(layer, 28)).await
+    Launcher::probe_with(walled(), sabotaged(layer, 1)).await
 }
 
 #[tokio::test]
@@ -22,11 +22,11 @@ async fn the_tier_falls_with_what_is_missing_and_the_reason_is_kept() {
         let first = strength.missing.first().unwrap();
         assert_eq!(
             (first.tier, first.layer.map(Layer::as_str), first.errno),
-            (Tier::A, Some(layer), 28)
+            (Tier::A, Some(layer), 1)
         );
     }
     let text = without("userns").await.strength().missing_text();
-    assert!(text.contains("raise `user.max_user_namespaces`"), "{text}");
+    assert!(text.contains("unprivileged user namespaces"), "{text}");
 }
 
 // R149

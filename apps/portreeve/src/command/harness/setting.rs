@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harness::{HostEnvironment, Setting};
-use sandbox::Launcher;
 use vocabulary::Secret;
 
 use super::progress::Show;
 use super::records::Records;
 use super::tokens::Tokens;
 use crate::config::{Config, Local, variables};
+use crate::wire_up::{Memory, probed};
 
 /// Opens the setting of a run.
 pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>) -> anyhow::Result<Setting> {
@@ -18,7 +18,7 @@ pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>
     make_state(&config.state.dir)?;
     Ok(Setting {
         state: config.state.dir.canonicalize()?,
-        launcher: Arc::new(Launcher::probe().await),
+        launcher: Arc::new(probed(&config.state.dir, config.tier, Memory::Keep).await),
         recorder: Arc::new(Records::of(config.clone())),
         tokens: Arc::new(Tokens::of(config)),
         progress: show,

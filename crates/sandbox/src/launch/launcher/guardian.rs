@@ -65,6 +65,7 @@ impl Workshop {
             })?);
         }
         self.shake_hands(&[], abi)?;
+        self.steps.step(Layer::Limits, limits::apply_descriptors)?;
         self.become_server(filters.as_ref())
     }
 }

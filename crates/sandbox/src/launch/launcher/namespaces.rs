@@ -124,6 +124,7 @@ impl Workshop {
         let handed: Vec<BorrowedFd<'_>> = std::iter::once(&own).chain(&doors).map(AsFd::as_fd).collect();
         self.shake_hands(&handed, abi)?;
         drop((own, doors));
+        self.steps.step(Layer::Limits, limits::apply_descriptors)?;
         match self.steps.step(Layer::Server, sys::fork)? {
             Forked::Child => self.become_server(filters.as_ref()),
             Forked::Parent(server) => {

@@ -1,0 +1,97 @@
+//! What keeps servers of one gateway apart from each other.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::environment::repository;
+use crate::support::{Agent, Issuer, Setup, eventually};
+
+fn diary(sandbox: Value) -> Value {
+    let home = repository().join("tests/end_to_end/stdio");
+    let mut server = json!({
+        "command": ["/usr/bin/python3", home.join("diary.py")],
+        "trust": "internal",
+        "sandbox": {"read": [home]},
+        "tools": {"tell": {"risk": "low"}, "end": {"risk": "low"}},
+    });
+    server["sandbox"]
+        .as_object_mut()
+        .unwrap()
+        .extend(sandbox.as_object().unwrap().clone());
+    server
+}
+
+async fn tell(agent: &Agent, tool: &str) -> Value {
+    eventually("the diary is listed", 60, async || {
+        agent.names().await.contains(&tool.to_owned())
+    })
+    .await;
+    let answer = agent.call(tool, json!({"what": "a"})).await;
+    serde_json::from_str(answer.result()["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+fn owner(path: &Path) -> u32 {
+    path.metadata().unwrap().uid()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_root_servers_and_principals_have_users_of_their_own() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let each = place.path().canonicalize().unwrap().join("{principal}");
+    let issuer = Issuer::start().await;
+    let gateway = Setup::new()
+        .issuer(&issuer)
+        .set("sandbox.uids", json!("1900000100-1900000199"))
+        .set("servers.one", diary(json!({})))
+        .set("servers.two", diary(json!({})))
+        .set("servers.each", diary(json!({"workspace": each})))
+        .start()
+        .await;
+    let ann = Agent::connect(&gateway, "/mcp", &issuer.token("ann")).await;
+    let bob = Agent::connect(&gateway, "/mcp", &issuer.token("bob")).await;
+    let mut users = Vec::new();
+    for (agent, tool) in [
+        (&ann, "one__tell"),
+        (&ann, "two__tell"),
+        (&ann, "each__tell"),
+        (&bob, "each__tell"),
+    ] {
+        let told = tell(agent, tool).await;
+        users.push(owner(Path::new(told["where"].as_str().unwrap())));
+    }
+    assert!(
+        users.iter().all(|user| (1_900_000_100..=1_900_000_199).contains(user)),
+        "{users:?}"
+    );
+    let apart: std::collections::BTreeSet<u32> = users.iter().copied().collect();
+    assert_eq!(apart.len(), 4, "{users:?}");
+    // One user for all who share a workspace.
+    let shared = tell(&bob, "one__tell").await;
+    assert_eq!(owner(Path::new(shared["where"].as_str().unwrap())), users[0]);
+    let remembered = std::fs::read_to_string(gateway.home.state().join("sandbox.tier")).unwrap();
+    assert_eq!(remembered, "A\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_with_one_side_open_is_of_no_tier() {
+    let issuer = Issuer::start().await;
+    let gateway = Setup::new()
+        .issuer(&issuer)
+        .policy("@id(\"walled\") permit (principal, action, resource) when { resource.tier == \"A\" };")
+        .set("servers.inside", diary(json!({})))
+        .set("servers.files", diary(json!({"fs": "none"})))
+        .set("servers.network", diary(json!({"net": "none"})))
+        .start()
+        .await;
+    let ann = Agent::connect(&gateway, "/mcp", &issuer.token("ann")).await;
+    tell(&ann, "inside__tell").await;
+    let names = ann.names().await;
+    assert!(names.iter().all(|name| name.starts_with("inside__")), "{names:?}");
+}
