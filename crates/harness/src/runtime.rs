@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandbox::{FsPolicy, GATE_PORT, NetPolicy, PlaceAccess, Plan, PlanDraft, UnixSockets};
+use sandbox::{FsPolicy, GATE_PORT, Inotify, NetPolicy, PlaceAccess, Plan, PlanDraft, UnixSockets};
 use vocabulary::{Secret, Timestamp};
 
 use crate::config::{Agent, Harness, Reference, Source, read_document};
@@ -192,6 +192,7 @@ pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanD
         allow: declared.allow.clone(),
         private: declared.private.clone(),
         unix_sockets: UnixSockets::Denied,
+        inotify: Inotify::Denied,
         limits: agent.limits.machine,
         tier: declared.tier,
         uid: None,

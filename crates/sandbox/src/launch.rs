@@ -24,7 +24,7 @@ pub use self::failure::{Ending, LaunchFailure};
 use self::orders::{Answer, GO, Orders, Walls};
 use self::spawn::{Process, Spawned};
 use crate::egress::Doors;
-use crate::limits::{self, Delegated, Group, Limit, count};
+use crate::limits::{self, Delegated, Group, Limit, Observer, count};
 use crate::plan::{FsPolicy, NetPolicy, Plan, UnixSockets};
 use crate::probe::{self, Standing, Strength, Tier};
 use crate::report::{LimitsKind, Report};
@@ -184,17 +184,21 @@ pub(crate) async fn start(
         first: None,
         walls: orders.walls(),
         group,
-        memory: plan.limits.memory,
         passed: OnceLock::new(),
     };
+    let mut observer = Observer::of(cage.process.id(), plan.limits, kind);
+    if plan.fs != FsPolicy::ReadOnly {
+        observer = observer.writing(plan.workspace.clone());
+    }
     if let Some(group) = &cage.group {
         group
             .enter(cage.process.id())
             .map_err(failed("entering the control group"))?;
     }
-    let (report, doors) = timeout(PATIENCE, cage.hand_over(&packet, handed))
+    let (report, doors, network) = timeout(PATIENCE, cage.hand_over(&packet, handed))
         .await
         .map_err(|_| LaunchFailure::TimedOut)??;
+    observer.watch_network(network);
     if cage.group.is_none() && !count::can_see_below(cage.process.id()) {
         return Err(LaunchFailure::Uncounted);
     }
@@ -205,6 +209,7 @@ pub(crate) async fn start(
             cage: Arc::new(cage),
         },
         doors,
+        observer,
     })
 }
 
@@ -216,6 +221,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Starting {
     instance: Instance,
     doors: Option<Doors>,
+    /// Looks at it once it runs.
+    observer: Observer,
 }
 
 impl Starting {
@@ -244,7 +251,7 @@ impl Starting {
             .map_err(broken)?;
         match answer {
             None | Some((Answer::Running, _)) => {
-                watch::watch(&self.instance.cage);
+                watch::watch(&self.instance.cage, self.observer);
                 Ok(self.instance)
             }
             Some((Answer::Failed(failure), _)) => Err(LaunchFailure::Layer(failure)),
@@ -316,6 +323,9 @@ impl Instance {
     }
 }
 
+/// The report, the doors, and the socket that answers for all others of the network.
+type HandedOver = (Report, Option<Doors>, Option<OwnedFd>);
+
 /// The processes of one instance; they do not outlive it.
 #[derive(Debug)]
 struct Cage {
@@ -325,19 +335,13 @@ struct Cage {
     first: Option<OwnedFd>,
     walls: Walls,
     group: Option<Group>,
-    /// Bytes that all of them may hold together.
-    memory: u64,
     /// The limit they were killed for.
     passed: OnceLock<Limit>,
 }
 
 impl Cage {
     /// Sends the plan, waits for the report and takes what comes with it.
-    async fn hand_over(
-        &mut self,
-        packet: &[u8],
-        handed: Vec<OwnedFd>,
-    ) -> Result<(Report, Option<Doors>), LaunchFailure> {
+    async fn hand_over(&mut self, packet: &[u8], handed: Vec<OwnedFd>) -> Result<HandedOver, LaunchFailure> {
         let sent = self.control.send(packet, handed).await;
         if let Err(error) = sent.as_ref()
             && !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
@@ -358,14 +362,15 @@ impl Cage {
             Answer::Running => return Err(LaunchFailure::Silent),
         };
         let mut descriptors = descriptors.into_iter();
-        let mut opened = None;
+        let (mut opened, mut network) = (None, None);
         if self.walls == Walls::Namespaces {
             self.first = Some(descriptors.next().ok_or(LaunchFailure::Silent)?);
             if report.net_policy != NetPolicy::Unconfined {
+                network = Some(descriptors.next().ok_or(LaunchFailure::Silent)?);
                 opened = Some(doors(descriptors).ok_or(LaunchFailure::Silent)?);
             }
         }
-        Ok((report, opened))
+        Ok((report, opened, network))
     }
 
     fn kill(&self) {

@@ -24,7 +24,7 @@ pub use egress::{
 pub use launch::launcher::launcher_main;
 pub use launch::{Ending, Instance, LAUNCHER_WORD, LaunchFailure, Launcher, Starting, Streams};
 pub use limits::{Limit, ResourceLimits};
-pub use plan::{DEDICATED_UID, FsPolicy, NetPolicy, PlaceAccess, Plan, PlanDraft, PlanFault, UnixSockets};
+pub use plan::{DEDICATED_UID, FsPolicy, Inotify, NetPolicy, PlaceAccess, Plan, PlanDraft, PlanFault, UnixSockets};
 pub use probe::{Missing, Standing, Strength, Tier};
 pub use report::{Failure, Layer, LimitsKind, Report};
 

@@ -1,8 +1,12 @@
 //! What an instance may use: control groups where one was handed down to the gateway, process limits everywhere.
-//! ADR 0023: who counts memory where no control group does.
+//! ADR 0023: who counts memory where no control group does. ADR 0065: and what else is counted.
 
 pub(crate) mod count;
 mod group;
+mod observe;
+mod processor;
+mod quota;
+pub(crate) mod sockets;
 
 use std::io;
 
@@ -10,21 +14,39 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::group::{Delegated, Group};
+pub(crate) use self::observe::{INTERVAL, Observer, Sight};
 
 /// What one instance may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceLimits {
-    /// Bytes of memory of the whole instance. Without a control group the gateway counts them every 200 ms.
+    /// Bytes of memory of the whole instance, socket buffers included. Without a control group the gateway counts them every
+    /// 200 ms.
     pub memory: u64,
     /// Processes and threads.
     pub processes: u32,
-    /// Processor seconds: of the whole instance in a control group, of each process without; `None` for servers that stay.
+    /// Processor seconds of the whole instance; `None` for servers that stay.
     pub cpu_seconds: Option<u64>,
     /// Bytes in `/tmp`, in the home directory and in `/dev/shm`, each.
     pub temporary: u64,
     /// Bytes in one file.
     pub file: u64,
+    /// Bytes in the workspace, and in files of its file system that were deleted and are still held.
+    pub workspace: Option<u64>,
+    /// Files, directories and links in the workspace.
+    pub files: Option<u64>,
+}
+
+impl ResourceLimits {
+    /// With a quota for a workspace of the gateway's own, which nobody else keeps anything in.
+    #[must_use]
+    pub fn with_quota(self) -> Self {
+        Self {
+            workspace: self.workspace.or(Some(4 << 30)),
+            files: self.files.or(Some(200_000)),
+            ..self
+        }
+    }
 }
 
 impl Default for ResourceLimits {
@@ -35,6 +57,8 @@ impl Default for ResourceLimits {
             cpu_seconds: None,
             temporary: 256 << 20,
             file: 1 << 30,
+            workspace: None,
+            files: None,
         }
     }
 }
@@ -46,6 +70,10 @@ vocabulary::words! {
         Memory = "memory",
         /// [`ResourceLimits::cpu_seconds`].
         CpuSeconds = "cpu_seconds",
+        /// [`ResourceLimits::workspace`].
+        Workspace = "workspace",
+        /// [`ResourceLimits::files`].
+        Files = "files",
     }
 }
 

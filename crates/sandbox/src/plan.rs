@@ -59,6 +59,16 @@ vocabulary::words! {
     }
 }
 
+/// Whether a server may be told what happens to files (inotify).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inotify {
+    /// It may not.
+    Denied,
+    /// It may, of everything it can name: what others do in `/usr` and in the paths to read is then seen as well.
+    Allowed,
+}
+
 /// What configuration says about one server; nothing in it has been looked at.
 #[derive(Debug)]
 pub struct PlanDraft {
@@ -80,6 +90,8 @@ pub struct PlanDraft {
     pub private: Vec<String>,
     /// Whether the server may have Unix sockets.
     pub unix_sockets: UnixSockets,
+    /// Whether the server may watch files.
+    pub inotify: Inotify,
     /// What the server may use.
     pub limits: ResourceLimits,
     /// The weakest walls the server may be started in; without it whatever offers `fs` and `net`.
@@ -105,6 +117,7 @@ impl PlanDraft {
             allow: Vec::new(),
             private: Vec::new(),
             unix_sockets: UnixSockets::Denied,
+            inotify: Inotify::Denied,
             limits: ResourceLimits::default(),
             tier: None,
             uid: None,
@@ -126,6 +139,7 @@ pub struct Plan {
     pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
     pub(crate) unix_sockets: UnixSockets,
+    pub(crate) inotify: Inotify,
     pub(crate) limits: ResourceLimits,
     pub(crate) tier: Option<Tier>,
     pub(crate) user: Option<User>,
@@ -185,6 +199,7 @@ impl Plan {
                 places: Vec::new(),
                 env: draft.env,
                 unix_sockets,
+                inotify: draft.inotify,
                 limits: draft.limits,
                 tier: draft.tier,
                 user,
@@ -281,6 +296,8 @@ fn check_words(draft: &PlanDraft, faults: &mut Vec<PlanFault>) {
         ("cpu_seconds", draft.limits.cpu_seconds == Some(0)),
         ("temporary", draft.limits.temporary == 0),
         ("file", draft.limits.file == 0),
+        ("workspace", draft.limits.workspace == Some(0)),
+        ("files", draft.limits.files == Some(0)),
     ];
     faults.extend(
         zero.into_iter()
@@ -296,6 +313,7 @@ struct Image<'a> {
     command: &'a [String],
     env: Vec<&'a str>,
     fs: FsPolicy,
+    inotify: Inotify,
     limits: ResourceLimits,
     net: NetPolicy,
     private: &'a [String],
@@ -319,6 +337,7 @@ fn policy_hash(draft: &PlanDraft, user: Option<User>, unix_sockets: UnixSockets)
         command: &draft.command,
         env: draft.env.keys().map(String::as_str).collect(),
         fs: draft.fs,
+        inotify: draft.inotify,
         limits: draft.limits,
         net: draft.net,
         private: &draft.private,

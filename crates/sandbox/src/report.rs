@@ -34,8 +34,8 @@ pub struct Report {
 pub enum LimitsKind {
     /// A control group: the kernel counts memory, processes and processor time of the whole instance.
     Cgroup,
-    /// Process limits. Memory of the whole instance is counted by the gateway, and what it could not count is denied;
-    /// processor time is each process's own.
+    /// Process limits. Memory and processor time of the whole instance are counted by the gateway, and memory that it could not
+    /// count is denied.
     Rlimit,
 }
 

@@ -8,7 +8,7 @@ use seccompiler::{
     TargetArch, apply_filter, sock_filter,
 };
 
-use crate::plan::NetPolicy;
+use crate::plan::{Inotify, NetPolicy};
 use crate::report::LimitsKind;
 
 /// The sockets a server may make.
@@ -38,10 +38,15 @@ pub(crate) struct Filters([BpfProgram; 3]);
 
 impl Filters {
     /// Makes the programs; nothing is in force yet.
-    pub(crate) fn compile(sockets: Sockets, ipc: Ipc, limits: LimitsKind) -> io::Result<Self> {
+    pub(crate) fn compile(sockets: Sockets, ipc: Ipc, limits: LimitsKind, inotify: Inotify) -> io::Result<Self> {
         let mut denied = denials(sockets, ipc)?;
         // Its flags are in memory, where a filter cannot look; glibc falls back to `clone`, whose flags it can see.
         let mut absent = Rules::from([(libc::SYS_clone3, Vec::new())]);
+        match inotify {
+            Inotify::Allowed => {}
+            // Which path is watched stands in memory; programs that find none look for themselves.
+            Inotify::Denied => absent.extend(WATCHES.iter().map(|call| (*call, Vec::new()))),
+        }
         match limits {
             LimitsKind::Cgroup => {}
             LimitsKind::Rlimit => {
@@ -137,6 +142,8 @@ fn denials(sockets: Sockets, ipc: Ipc) -> io::Result<Rules> {
         libc::SYS_ioctl,
         vec![all(&[is(1, TIOCSTI)?])?, all(&[is(1, TIOCLINUX)?])?],
     );
+    // The older way to be told what others do in a directory.
+    rules.insert(libc::SYS_fcntl, vec![all(&[is(1, libc::F_NOTIFY as u64)?])?]);
     rules.insert(libc::SYS_socket, socket_rules(sockets)?);
     rules.insert(libc::SYS_socketpair, socketpair_rules()?);
     Ok(rules)
@@ -258,6 +265,15 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
+];
+
+/// Being told when somebody opens, reads or changes a file: also files of the machine that others use, and neither mounts nor
+/// Landlock stand in the way.
+const WATCHES: &[i64] = &[
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_inotify_init,
 ];
 
 /// Memory that may lie where nobody has it mapped, and is then in no process's count. As if the kernel had none of

@@ -22,6 +22,9 @@ mod held;
 #[path = "walls/hostile.rs"]
 mod hostile;
 #[cfg(test)]
+#[path = "walls/kept.rs"]
+mod kept;
+#[cfg(test)]
 #[path = "walls/lifetime.rs"]
 mod lifetime;
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn for_people(strength: &Strength, findings: &[Finding]) -> anyhow::Result<()> {
             "a control group: the kernel counts memory, processes and processor time of a server and all it starts"
         }
         sandbox::LimitsKind::Rlimit => {
-            "no control group: every 200 ms the gateway counts the memory of a server and all it starts, and memory that cannot be counted is denied; processor time is limited for each process by itself"
+            "no control group: every 200 ms the gateway counts memory and processor time of a server and all it starts, and memory that cannot be counted is denied"
         }
     };
     let sandbox = [

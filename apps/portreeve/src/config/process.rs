@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use sandbox::{Allowlist, FsPolicy, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, Tier, UnixSockets};
+use sandbox::{Allowlist, FsPolicy, Inotify, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, Tier, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
 use vocabulary::{Digest, PrincipalKey, Secret, ServerId};
 
@@ -34,6 +34,8 @@ pub struct Process {
     pub env: Environment,
     /// Whether it may have Unix sockets.
     pub unix_sockets: UnixSockets,
+    /// Whether it may watch files.
+    pub inotify: Inotify,
     /// What it may use.
     pub limits: ResourceLimits,
     /// Packages it runs from, by the names of their directories, as `servers.lock` has them.
@@ -106,6 +108,7 @@ impl Process {
         let private = section.read("private", Entry::texts);
         let env = environment(&mut section, around);
         let unix_sockets = unix_sockets(&mut section);
+        let inotify = section.read("inotify", Entry::boolean);
         let limits = limits(section.section("limits"));
         let process = Self {
             command: command?,
@@ -115,13 +118,24 @@ impl Process {
                 Some(written) => Some(written?),
                 None => None,
             },
-            workspace: if given { workspace? } else { Workspace::Own },
+            workspace: match given {
+                true => workspace.clone()?,
+                false => Workspace::Own,
+            },
             read: read?,
             allow: allow?,
             private: private?,
             env,
             unix_sockets: unix_sockets?,
-            limits,
+            inotify: match inotify? {
+                true => Inotify::Allowed,
+                false => Inotify::Denied,
+            },
+            limits: match (&workspace, given) {
+                // What the operator keeps in a directory of theirs is theirs to judge.
+                (Some(Workspace::At(_)), true) => limits,
+                _ => limits.with_quota(),
+            },
             packages: Vec::new(),
         };
         process.look_twice(&section);
@@ -251,6 +265,7 @@ impl Process {
             allow: self.allow.clone(),
             private: self.private.clone(),
             unix_sockets: self.unix_sockets,
+            inotify: self.inotify,
             limits: self.limits,
             tier: self.tier,
             uid: None,
@@ -366,9 +381,15 @@ fn limits(mut section: Section<'_>) -> ResourceLimits {
     let cpu_seconds = section
         .has("cpu_seconds")
         .then(|| section.read("cpu_seconds", |value| value.number(1..=1 << 32)));
+    let workspace = section.has("workspace").then(|| section.read("workspace", Entry::size));
+    let files = section
+        .has("files")
+        .then(|| section.read("files", |value| value.number(1..=1 << 32)));
     section.finish();
     ResourceLimits {
         memory,
+        workspace: workspace.flatten(),
+        files: files.flatten(),
         processes: processes
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(usual.processes),

@@ -182,8 +182,11 @@ impl Agent {
         });
         let output = OutputRule::check(section.section("output"), files);
         let retry = Retry::check(section.section("retry"));
-        let limits = AgentLimits::check(section.section("limits"));
+        let mut limits = AgentLimits::check(section.section("limits"));
         let walls = WallRule::check(section.section("sandbox"), files);
+        if let (Some(limits), Some(WallRule { workspace: None, .. })) = (&mut limits, &walls) {
+            limits.machine = limits.machine.with_quota();
+        }
         let hooks = Hooks::check(section.section("hooks"), files);
         section.finish();
         let (command, command_hash) = command?;
@@ -340,6 +343,8 @@ impl AgentLimits {
         let memory = section.read("memory", Entry::size);
         let processes = section.read("processes", |value| value.number(1..=65_536));
         let cpu_seconds = section.read("cpu_seconds", |value| value.number(1..=1 << 32));
+        let workspace = section.read("workspace", Entry::size);
+        let files = section.read("files", |value| value.number(1..=1 << 32));
         section.finish();
         let (timeout, total) = (timeout?, total?);
         Some(Self {
@@ -349,6 +354,8 @@ impl AgentLimits {
                 memory: memory?,
                 processes: u32::try_from(processes?).ok()?,
                 cpu_seconds,
+                workspace,
+                files,
                 ..usual
             },
         })

@@ -124,7 +124,21 @@ const KEYS: &[Key] = &[
         "Processes and threads at a time.",
         Default("256", "as for servers"),
     ),
-    key("agents.*.limits.cpu_seconds", "Processor time.", Optional),
+    key(
+        "agents.*.limits.cpu_seconds",
+        "Processor time of the runtime and all it starts.",
+        Optional,
+    ),
+    key(
+        "agents.*.limits.workspace",
+        "Bytes in the workspace; without it `4GiB` in a fresh one, no limit in one of yours.",
+        Optional,
+    ),
+    key(
+        "agents.*.limits.files",
+        "Files in the workspace; without it 200000 in a fresh one, no limit in one of yours.",
+        Optional,
+    ),
     key(
         "agents.*.sandbox.fs",
         "How files are confined: `workspace_only`, `read_only` or `none`.",

@@ -9,15 +9,16 @@ use zeroize::Zeroizing;
 use crate::egress::MOST_DOORS;
 use crate::environment;
 use crate::limits::ResourceLimits;
-use crate::plan::{FsPolicy, NetPolicy, Place, Plan, Shown, UnixSockets, User};
+use crate::plan::{FsPolicy, Inotify, NetPolicy, Place, Plan, Shown, UnixSockets, User};
 use crate::probe::Tier;
 use crate::report::{Failure, LimitsKind, Report};
 
 /// The largest packet in either direction; a plan beyond it is refused before anything is started.
 pub(crate) const LARGEST: usize = 128 * 1024;
 
-/// The most descriptors a packet carries: the first process, the doors every sandbox has, and those for further ports.
-pub(crate) const MOST_DESCRIPTORS: usize = 8 + MOST_DOORS;
+/// The most descriptors a packet carries: the first process, what answers for the sockets inside, the doors every sandbox has, and
+/// those for further ports.
+pub(crate) const MOST_DESCRIPTORS: usize = 9 + MOST_DOORS;
 
 /// Everything the launcher must know. Goes through the socket only: arguments and environment can be read by others.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +38,7 @@ pub(crate) struct Orders {
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
     pub(crate) unix_sockets: UnixSockets,
+    pub(crate) inotify: Inotify,
     pub(crate) limits: ResourceLimits,
     pub(crate) limits_kind: LimitsKind,
     pub(crate) user: Option<User>,
@@ -60,6 +62,7 @@ impl Orders {
             read: plan.read.clone(),
             places: plan.places.clone(),
             unix_sockets: plan.unix_sockets,
+            inotify: plan.inotify,
             limits: plan.limits,
             limits_kind,
             user: plan.user,

@@ -9,29 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// How long a server may be on its own between two looks.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
-
-/// What a look at an instance showed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// It holds what it may.
-    Within,
-    /// It holds more.
-    Over,
-    /// Its processes cannot be seen, or are gone.
-    Nobody,
-}
-
-/// Looks at `root` and all that descends from it.
-pub(crate) fn look(root: u32, allowed: u64) -> Sight {
-    let family = family(root);
+/// Whether they hold more than `allowed` together.
+pub(super) fn is_over(family: &[Member], allowed: u64) -> bool {
     let rough: u64 = family.iter().map(Member::rough).sum();
-    match () {
-        () if family.is_empty() => Sight::Nobody,
-        () if rough > allowed && exact(&family, allowed) > allowed => Sight::Over,
-        () => Sight::Within,
-    }
+    rough > allowed && exact(family, allowed) > allowed
 }
 
 /// Whether more than `root` itself can be seen. A `/proc` that hides processes would make every count too low.
@@ -41,7 +22,8 @@ pub(crate) fn can_see_below(root: u32) -> bool {
 
 /// A process, by a thread of it that still has its memory.
 #[derive(Debug)]
-struct Member {
+pub(super) struct Member {
+    process: u32,
     thread: u32,
     directory: PathBuf,
     /// What it has mapped; what it shares with others is in theirs too.
@@ -51,12 +33,18 @@ struct Member {
 }
 
 impl Member {
-    fn read(thread: u32, directory: PathBuf) -> Option<Self> {
+    /// Its number.
+    pub(super) fn process(&self) -> u32 {
+        self.process
+    }
+
+    fn read(process: u32, thread: u32, directory: PathBuf) -> Option<Self> {
         let status = Figures::read(directory.join("status"))?;
         // A leader that ended before its threads has no memory to its name, but the process still has.
         let anonymous = status.bytes("RssAnon:")?;
         let sum = |names: &[&str]| names.iter().filter_map(|name| status.bytes(name)).sum::<u64>();
         Some(Self {
+            process,
             thread,
             directory,
             mapped: anonymous + sum(&["RssShmem:", "VmSwap:"]),
@@ -92,7 +80,7 @@ fn exact(family: &[Member], allowed: u64) -> u64 {
         let shares = if Instant::now() < until { member.shares() } else { None };
         let held = shares.map(|shares| shares + member.own);
         // One that has ended since it was seen holds nothing.
-        let again = || Some(Member::read(member.thread, member.directory.clone())?.rough());
+        let again = || Some(Member::read(member.process, member.thread, member.directory.clone())?.rough());
         sum += held.or_else(again).unwrap_or(0);
         if sum > allowed {
             break;
@@ -103,7 +91,7 @@ fn exact(family: &[Member], allowed: u64) -> u64 {
 
 /// Everybody who descends from `root`, itself included. Orphans stay in it: the first process inside, or the guardian,
 /// takes them over.
-fn family(root: u32) -> Vec<Member> {
+pub(super) fn family(root: u32) -> Vec<Member> {
     let mut members = Vec::new();
     let mut known = HashSet::new();
     let mut waiting = vec![root];
@@ -118,7 +106,7 @@ fn family(root: u32) -> Vec<Member> {
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         let mut one = threads.iter();
-        members.extend(one.find_map(|thread| Member::read(*thread, tasks.join(thread.to_string()))));
+        members.extend(one.find_map(|thread| Member::read(process, *thread, tasks.join(thread.to_string()))));
         // Each thread has children of its own.
         for thread in threads {
             let children = fs::read_to_string(tasks.join(format!("{thread}/children"))).unwrap_or_default();

@@ -67,13 +67,21 @@ pub(super) const KEYS: &[Key] = &[
         ),
     ),
     key(
+        "servers.*.sandbox.inotify",
+        "Whether it may be told of changes to files. It is then told what others do in `/usr` and in `read` as well.",
+        Default(
+            "false",
+            "one server must not see what another opens; programs look for themselves",
+        ),
+    ),
+    key(
         "servers.*.sandbox.env",
         "Variables: `{ API_KEY = \"env:NAME\" }`, `\"file:PATH\"`, or `\"text:VALUE\"` for what is no secret; `{workspace}` in that becomes the workspace's path.",
         Optional,
     ),
     key(
         "servers.*.sandbox.limits.memory",
-        "Memory of the server and all it starts; where there is no control group, the gateway counts it every 200 ms.",
+        "Memory of the server and all it starts, socket buffers included; where there is no control group, the gateway counts it every 200 ms.",
         Default(r#""1GiB""#, "node and Python need a few hundred MiB"),
     ),
     key(
@@ -83,7 +91,23 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "servers.*.sandbox.limits.cpu_seconds",
-        "Processor time, after which a server is ended.",
+        "Processor time of the server and all it starts, after which it is ended.",
         Optional,
+    ),
+    key(
+        "servers.*.sandbox.limits.workspace",
+        "Bytes in the workspace, with more of which the server is ended.",
+        Derived(
+            "`4GiB` in a workspace of the gateway's own, no limit in one of yours",
+            "one server must not fill the disk for all; what you keep is yours to judge",
+        ),
+    ),
+    key(
+        "servers.*.sandbox.limits.files",
+        "Files, directories and links in the workspace, with more of which the server is ended.",
+        Derived(
+            "`200000` in a workspace of the gateway's own, no limit in one of yours",
+            "a file system has so many and no more",
+        ),
     ),
 ];

@@ -54,14 +54,14 @@ impl Workshop {
         let mut filters = None;
         if confined {
             abi = self.restrict_files()?;
-            let (net, limits) = (self.orders.net, self.orders.limits_kind);
+            let (net, limits, inotify) = (self.orders.net, self.orders.limits_kind, self.orders.inotify);
             if abi < rules::SCOPES {
                 // Without the fence around signals a server could kill the gateway, which has the same uid.
                 let missing = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
                 return Err(failure(Layer::LandlockScope, "Landlock 6 is needed here", &missing));
             }
             filters = Some(self.steps.step(Layer::Handshake, || {
-                Filters::compile(Sockets::without_namespace(net), Ipc::Shared, limits)
+                Filters::compile(Sockets::without_namespace(net), Ipc::Shared, limits, inotify)
             })?);
         }
         self.shake_hands(&[], abi)?;

@@ -99,8 +99,12 @@ impl Workshop {
         }
         let tap = self.steps.step(Layer::EgressTap, network::tap)?;
         let ports = &self.orders.ports;
-        let listeners = self.steps.step(Layer::Doors, || network::open_doors(ports))?;
-        Ok(listeners.with_tap(tap))
+        let (listeners, observer) = self.steps.step(Layer::Doors, || {
+            Ok((network::open_doors(ports)?, limits::sockets::observer()?))
+        })?;
+        let mut handed = vec![observer];
+        handed.extend(listeners.with_tap(tap));
+        Ok(handed)
     }
 
     /// The first process of the namespaces: when it ends, the kernel kills everything inside.
@@ -196,7 +200,7 @@ impl Workshop {
             }
             true => Sockets::InternetAndUnix,
         };
-        Filters::compile(sockets, Ipc::Separate, self.orders.limits_kind)
+        Filters::compile(sockets, Ipc::Separate, self.orders.limits_kind, self.orders.inotify)
             .map(Some)
             .map_err(|error| failure(Layer::Seccomp, "", &error))
     }
