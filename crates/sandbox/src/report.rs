@@ -8,7 +8,7 @@ use crate::probe::Tier;
 /// The walls that stand around one instance, as the launcher built them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The strength that was used.
+    /// The strength of what stands; C where files or network are open.
     pub tier: Tier,
     /// How files are confined.
     pub fs_policy: FsPolicy,

@@ -144,9 +144,7 @@ impl Exchange<'_> {
     }
 
     fn is_destination(&self, authority: &[u8]) -> bool {
-        let asked = Asked::parse(authority, Some(80));
-        let host = crate::egress::host::Host::parse(&asked.host);
-        host.as_ref() == Some(self.destination.host()) && asked.port == self.destination.port()
+        is_destination(authority, &self.destination)
     }
 
     fn rebuilt(&self, request: Request<Incoming>) -> Option<Request<Incoming>> {
@@ -173,6 +171,13 @@ impl Exchange<'_> {
             .recorder
             .blocked(self.event, self.target.clone(), reason);
     }
+}
+
+/// Whether a `Host`, or the authority of a URL, names this destination.
+pub(crate) fn is_destination(authority: &[u8], destination: &AllowedDestination) -> bool {
+    let asked = Asked::parse(authority, Some(80));
+    let host = crate::egress::host::Host::parse(&asked.host);
+    host.as_ref() == Some(destination.host()) && asked.port == destination.port()
 }
 
 fn returned(response: Response<Incoming>) -> Response<Body> {

@@ -1,6 +1,6 @@
 //! The doors for clients that know of no proxy: every address inside a sandbox is local, so whatever they connect to on
 //! port 443, 80 or another port of the list ends here, and the address tells which name they asked the sandbox's resolver
-//! for. What is spoken on those other ports does not matter: the list names them for this host.
+//! for. On those other ports anything may be spoken; only TLS and HTTP say there for which host they are, and are held to it.
 
 use tokio::net::TcpStream;
 

@@ -1,5 +1,7 @@
 //! From an open passage to bytes that flow: the last check, then both directions until one side or the clock ends it.
 
+mod words;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, cop
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use self::words::Words;
 use crate::egress::Guest;
 use crate::egress::dial::{Passage, STEP};
 use crate::egress::hello::{self, Hello};
@@ -37,8 +40,8 @@ impl Caller {
     }
 }
 
-/// Carries a caller through a passage. By the port: TLS must name the host, plain HTTP is forwarded request by request,
-/// anything else was allowed by its port alone.
+/// Carries a caller through a passage. TLS must name the host and plain HTTP is forwarded request by request; on ports 443 and
+/// 80 nothing else is carried, on others anything else was allowed by its port alone.
 pub(crate) async fn carry(guest: &Guest, mut caller: Caller, passage: Passage) {
     match passage.destination.port() {
         443 => match check_name(&mut caller, &passage).await {
@@ -49,8 +52,48 @@ pub(crate) async fn carry(guest: &Guest, mut caller: Caller, passage: Passage) {
             }
         },
         80 => http::relay(guest, caller, passage, Form::Origin).await,
-        _ => pass(guest, caller, passage).await,
+        _ => carry_anything(guest, caller, passage).await,
     }
+}
+
+/// Carries a caller on a port that has no protocol of its own.
+async fn carry_anything(guest: &Guest, mut caller: Caller, mut passage: Passage) {
+    let recorder = &guest.room.recorder;
+    let mut told = false;
+    let heard = || {
+        if !std::mem::replace(&mut told, true) {
+            recorder.allowed(caller.event, caller.target.clone(), passage.reason);
+        }
+    };
+    let near = (&mut caller.stream, &mut caller.said);
+    let verdict = match words::listen(near, &mut passage.stream, heard).await {
+        Ok(Words::Tls(Hello::For(host))) if host != *passage.destination.host() => Err(Reason::SniMismatch),
+        Ok(Words::Tls(Hello::Misnamed)) => Err(Reason::SniMismatch),
+        Ok(Words::Http) => match words::wants_upgrade(&mut caller.stream, &mut caller.said).await {
+            // What follows is no HTTP any more; the request that leads there names the host once.
+            Ok(Some(head)) if names(&head, &passage) => Ok(()),
+            Ok(Some(_)) => Err(Reason::HostHeaderMismatch),
+            Ok(None) => return http::relay(guest, caller, passage, Form::Origin).await,
+            Err(reason) => Err(reason),
+        },
+        Ok(Words::Late) => Err(Reason::NotAProxyRequest),
+        Ok(Words::Endless) => Err(Reason::HeaderTooLarge),
+        Ok(Words::Short | Words::Tls(_) | Words::Other) => Ok(()),
+        // Somebody has gone, or began and did not go on.
+        Err(_) => return reset(caller.stream),
+    };
+    match verdict {
+        Ok(()) if told => drop(join(caller.stream, caller.said, passage.stream, IDLE).await),
+        Ok(()) => pass(guest, caller, passage).await,
+        Err(reason) => {
+            recorder.blocked(caller.event, caller.target, reason);
+            reset(caller.stream);
+        }
+    }
+}
+
+fn names(head: &[u8], passage: &Passage) -> bool {
+    words::only_host(head).is_some_and(|host| http::is_destination(host, &passage.destination))
 }
 
 /// Ends a connection so that the other side sees a failure, not an end.

@@ -1,10 +1,12 @@
 //! Hangs the trees into a new root and makes it the only one.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::{Errno, write};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
@@ -56,6 +58,7 @@ pub(crate) fn build(trees: Trees, limits: &ResourceLimits) -> io::Result<Root> {
         )?;
     }
     hang_at(&mount, Path::new("/proc"), TreeKind::Directory, &proc)?;
+    cover_proc(&mount, &proc)?;
     // Outer trees before those inside them; a workspace below `/tmp` comes after `/tmp`.
     let mut ordered = trees.trees;
     ordered.sort_by_key(|tree| tree.at.components().count());
@@ -77,6 +80,54 @@ impl Root {
         write(&setting, b"0")?;
         Ok(())
     }
+}
+
+/// Covers what `/proc` tells of the whole machine. What is not known is covered too; processes are the server's own.
+fn cover_proc(root: &OwnedFd, proc: &OwnedFd) -> io::Result<()> {
+    // In the new root itself: of a mount that hangs nowhere older kernels give no copies.
+    write_file(root, Path::new(NO_FILE), b"")?;
+    // Not even opened: that something is empty is no answer to what was asked.
+    rustix::fs::chmodat(
+        root,
+        relative(Path::new(NO_FILE)),
+        Mode::empty(),
+        rustix::fs::AtFlags::empty(),
+    )?;
+    make_directory(root, Path::new(NO_DIRECTORY))?;
+    let listing = openat(
+        proc,
+        c".",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut covered: Vec<PathBuf> = COVERED_OF_SYS.iter().map(PathBuf::from).collect();
+    for entry in Dir::read_from(&listing)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let is_process = name.first().is_some_and(u8::is_ascii_digit);
+        let is_link = entry.file_type() == FileType::Symlink;
+        if !is_process && !is_link && !name.starts_with(b".") && !SHOWN_OF_PROC.contains(&name) {
+            covered.push(Path::new("/proc").join(OsStr::from_bytes(name)));
+        }
+    }
+    for path in covered {
+        let place = match look_up(root, &path) {
+            Err(Errno::NOENT) => continue,
+            other => other?,
+        };
+        let found = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
+        let cover = if found == FileType::Directory {
+            NO_DIRECTORY
+        } else {
+            NO_FILE
+        };
+        let cover = look_up(root, Path::new(cover))?;
+        hang(
+            clone_tree(&cover, READ_ONLY | MountAttrFlags::MOUNT_ATTR_NOEXEC)?,
+            place,
+        )?;
+    }
+    Ok(())
 }
 
 /// Makes the new root the only one, and read-only.
@@ -197,6 +248,25 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
     ("dev/stdout", "/proc/self/fd/1"),
     ("dev/stderr", "/proc/self/fd/2"),
 ];
+
+/// What runtimes ask for: memory, processors and the kernel's kind. Links lead to the asking process itself.
+const SHOWN_OF_PROC: [&[u8]; 8] = [
+    b"cpuinfo",
+    b"filesystems",
+    b"meminfo",
+    b"stat",
+    b"sys",
+    b"sysvipc",
+    b"uptime",
+    b"version",
+];
+
+/// What others are covered by.
+const NO_FILE: &str = "/dev/.none";
+const NO_DIRECTORY: &str = "/dev/.none.d";
+
+/// Settings that are figures of the whole machine.
+const COVERED_OF_SYS: [&str; 3] = ["/proc/sys/fs", "/proc/sys/dev", "/proc/sys/debug"];
 
 /// Enough for a few small files and mount points.
 const ROOT_SIZE: u64 = 4 << 20;

@@ -134,13 +134,29 @@ fn other(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
 
-/// Without a file tree of its own, a server needs these of the host's; none of them tells of other processes.
-const HOST_FILES: [&str; 9] = [
+/// Without a file tree of its own, a server needs these of the host's; none of them tells of other processes. Of its own process
+/// not `net`, which is the host's network.
+const HOST_FILES: [&str; 24] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/passwd",
     "/etc/group",
-    "/proc/self",
+    "/proc/self/auxv",
+    "/proc/self/cgroup",
+    "/proc/self/cmdline",
+    "/proc/self/comm",
+    "/proc/self/environ",
+    "/proc/self/fd",
+    "/proc/self/fdinfo",
+    "/proc/self/limits",
+    "/proc/self/maps",
+    "/proc/self/mountinfo",
+    "/proc/self/mounts",
+    "/proc/self/oom_score_adj",
+    "/proc/self/smaps",
+    "/proc/self/stat",
+    "/proc/self/statm",
+    "/proc/self/status",
     "/proc/meminfo",
     "/proc/cpuinfo",
     "/proc/stat",

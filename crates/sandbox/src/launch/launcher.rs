@@ -160,7 +160,7 @@ impl Workshop {
     pub(super) fn shake_hands(&mut self, handed: &[BorrowedFd<'_>], landlock_abi: u8) -> Result<(), Failure> {
         let confined = self.orders.walls() != Walls::Bare && !is_open(&self.orders);
         let report = Report {
-            tier: self.orders.tier,
+            tier: self.orders.standing_tier(),
             fs_policy: self.orders.fs,
             net_policy: self.orders.net,
             landlock_abi,

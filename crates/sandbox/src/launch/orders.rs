@@ -81,6 +81,14 @@ impl Orders {
         self.unix_sockets != UnixSockets::Denied && self.fs != FsPolicy::Unconfined && self.walls() == Walls::Namespaces
     }
 
+    /// The tier of what will really stand: with files or network open it is none that a policy could count on.
+    pub(crate) fn standing_tier(&self) -> Tier {
+        match (self.fs, self.net) {
+            (FsPolicy::Unconfined, _) | (_, NetPolicy::Unconfined) => Tier::C,
+            (FsPolicy::WorkspaceOnly | FsPolicy::ReadOnly, _) => self.tier,
+        }
+    }
+
     /// Whether the server gets namespaces, or a guardian instead of its own first process.
     pub(crate) fn walls(&self) -> Walls {
         match (self.tier, self.fs, self.net) {

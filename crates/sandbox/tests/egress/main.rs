@@ -14,6 +14,7 @@ mod doors;
 mod names;
 #[cfg(test)]
 mod plain;
+mod ports;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]

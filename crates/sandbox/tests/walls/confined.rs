@@ -1,9 +1,9 @@
 //! What a server in tier A sees and may do.
 
-use portreeve_sandbox::{Ending, FsPolicy, Layer, LimitsKind, NetPolicy, Plan, Report, Tier};
+use portreeve_sandbox::{Ending, FsPolicy, Launcher, Layer, LimitsKind, NetPolicy, Plan, Report, Tier};
 use vocabulary::Secret;
 
-use crate::bench::{Place, as_ordinary_user, launcher, run, script, server_uid};
+use crate::bench::{Place, as_ordinary_user, draft, launcher, run, run_with, sabotaged, script, server_uid, walled};
 
 // R146, R150, R203, R204
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_descriptor_the_gateway_forgot_to_close_does_not_reach_the_server() {
 #[tokio::test]
 async fn the_environment_is_exactly_what_the_plan_says() {
     let place = Place::new();
-    let mut draft = crate::bench::draft(&place.0, &["env"]);
+    let mut draft = draft(&place.0, &["env"]);
     draft
         .env
         .insert("API_KEY".to_owned(), Secret::new("swordfish".to_owned()));
@@ -248,7 +248,7 @@ pair("datagram-pair", socket.AF_UNIX, socket.SOCK_DGRAM)
     if !std::path::Path::new("/usr/bin/python3").exists() {
         return;
     }
-    let said = run(crate::bench::draft(&place.0, &["/usr/bin/python3", "-c", tries])).await;
+    let said = run(draft(&place.0, &["/usr/bin/python3", "-c", tries])).await;
     let expected = "unshare EPERM\nclone EPERM\nclone3 ENOSYS\nmount EPERM\nptrace EPERM\nio_uring_setup EPERM\n\
                     keyctl EPERM\nunknown ENOSYS\nx32 ENOSYS\nsetns EPERM\nunix EPERM\nraw EPERM\npacket EPERM\n\
                     netlink EPERM\nroute 0\ntcp 0\nudp6 0\nstream-pair 0\ndatagram-pair EPERM\n";
@@ -262,7 +262,7 @@ async fn node_runs_unchanged() {
         return;
     }
     let program = "require('fs').writeFileSync('made','by node');setTimeout(()=>console.log(6*7),10)";
-    let said = run(crate::bench::draft(&place.0, &["node", "-e", program])).await;
+    let said = run(draft(&place.0, &["node", "-e", program])).await;
     assert_eq!(
         (said.stdout.as_str(), said.ending),
         ("42\n", Ending::Exited(0)),
@@ -305,4 +305,42 @@ fn an_ordinary_user_gets_the_same_walls() {
     );
     assert_eq!(output.stdout, "1000\n0\n1\n2\n3\n", "{}", output.complaints);
     assert_eq!(std::fs::read_to_string(workspace.join("file")).unwrap(), "kept\n");
+}
+
+#[tokio::test]
+async fn what_proc_tells_of_the_machine_is_hidden() {
+    let place = Place::new();
+    let program = r#"
+import os
+shown = {"cpuinfo", "filesystems", "meminfo", "stat", "sys", "sysvipc", "uptime", "version"}
+for name in sorted(os.listdir("/proc")):
+    path = "/proc/" + name
+    if name.isdigit() or name in shown or os.path.islink(path): continue
+    if os.path.isdir(path): told = os.listdir(path)
+    else:
+        try: told = open(path, "rb").read(1)
+        except PermissionError: told = b""
+    if told: print("tells", name)
+print(len(os.listdir("/proc/sys/fs")), open("/proc/meminfo").read(8), open("/proc/self/status").read(5))
+print(open("/proc/sys/vm/overcommit_memory").read().isspace(), len(os.listdir("/proc/self/fd")) > 2)
+"#;
+    let said = run(draft(&place.0, &["/usr/bin/python3", "-c", program])).await;
+    assert_eq!(said.stdout, "0 MemTotal Name:\nFalse True\n", "{said:?}");
+}
+
+#[tokio::test]
+async fn in_tier_b_the_host_s_network_tables_are_closed() {
+    let place = Place::new();
+    let weak = Launcher::probe_with(walled(), sabotaged("userns", 1)).await;
+    let program = r#"
+import os
+for path in ["/proc/net/unix", "/proc/self/net/tcp", "/proc/thread-self/net/route", f"/proc/self/task/{os.getpid()}/net/unix"]:
+    try: print(path, len(open(path).read()))
+    except OSError as error: print(error.errno)
+print(open("/proc/self/status").read(5), len(os.listdir("/proc/self/fd")) > 2, len(open("/proc/self/maps").read()) > 0)
+"#;
+    let said = run_with(&weak, draft(&place.0, &["/usr/bin/python3", "-c", program]))
+        .await
+        .unwrap();
+    assert_eq!(said.stdout, "13\n13\n13\n13\nName: True True\n", "{said:?}");
 }
