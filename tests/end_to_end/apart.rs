@@ -95,3 +95,41 @@ async fn a_sandbox_with_one_side_open_is_of_no_tier() {
     let names = ann.names().await;
     assert!(names.iter().all(|name| name.starts_with("inside__")), "{names:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_was_given_in_secret_is_not_in_its_log() {
+    let place = tempfile::tempdir().unwrap();
+    // No rule could know it for a secret.
+    let secret = "the heron stands in the reeds";
+    let file = place.path().join("secret");
+    std::fs::write(&file, format!("{secret}\n")).unwrap();
+    let issuer = Issuer::start().await;
+    let mut server = diary(json!({"env": {"WORDS": format!("file:{}", file.display())}}));
+    server["tools"]["complain"] = json!({"risk": "low"});
+    let gateway = Setup::new().issuer(&issuer).set("servers.diary", server).start().await;
+    let ann = Agent::connect(&gateway, "/mcp", &issuer.token("ann")).await;
+    tell(&ann, "diary__tell").await;
+    let (head, tail) = secret.split_at(9);
+    let pieces = json!([
+        format!("cannot log in with {head}"),
+        format!("{tail}.\n"),
+        "the last line\n"
+    ]);
+    ann.call("diary__complain", json!({"pieces": pieces})).await;
+    let log = gateway.home.state().join("logs/diary.log");
+    let kept = || std::fs::read_to_string(&log).unwrap_or_default();
+    eventually("the complaint is kept", 30, async || kept().contains("the last line")).await;
+    assert!(kept().contains("cannot log in with [REDACTED:secret]."), "{}", kept());
+    assert!(!kept().contains(secret), "{}", kept());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_directory_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let gateway = Setup::new().start().await;
+    let home = gateway.stop().await;
+    std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o770)).unwrap();
+    let refused = home.cli(&["serve"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("can be written by others"), "{refused:?}");
+}

@@ -2,6 +2,7 @@
 //! later that it is still the same. Installing needs the network; running never does.
 //! ADR 0021: installers run inside the sandbox.
 
+pub(crate) mod files;
 mod install;
 mod installed;
 mod interpreter;

@@ -32,6 +32,7 @@ pub(crate) use self::ports::approve_as_seen;
 pub use self::ports::{StateActivity, StateTokens};
 pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;
+pub(crate) use self::state_files::make_dir;
 pub use self::state_files::{Whereabouts, admin_token_file};
 pub(crate) use self::suppose::supposing;
 pub(crate) use self::tier::{Memory, probed};
@@ -77,7 +78,7 @@ impl Started {
     pub async fn up(config: Config) -> anyhow::Result<Self> {
         let clock = Clock::system();
         let state = config.state.dir.clone();
-        state_files::make_dir(&state)?;
+        make_dir(&state)?;
         let lock = take_lock(&state).await?;
         let certificate = serving_certificate(&config, &clock)?;
         let (mcp_door, admin_door) = doors(&config.listen, certificate.as_ref()).await?;

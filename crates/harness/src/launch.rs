@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use vocabulary::Masks;
 
 use crate::ports::{Recorder, Stop};
 
@@ -56,6 +57,8 @@ pub(crate) struct Ran {
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
     pub(crate) confinement: HarnessWalls,
+    /// Secrets it was given, which are in nothing that is kept of what it said.
+    pub(crate) masks: Masks,
 }
 
 /// The beginning of a stream, of standard error the end.
@@ -150,6 +153,7 @@ pub(crate) async fn launch(
         stdout: collected(stdout).await,
         stderr: collected(stderr).await,
         confinement,
+        masks: order.plan.masks().clone(),
     })
 }
 

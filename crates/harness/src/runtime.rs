@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandbox::{FsPolicy, GATE_PORT, Inotify, NetPolicy, PlaceAccess, Plan, PlanDraft, UnixSockets};
-use vocabulary::{Secret, Timestamp};
+use vocabulary::{Masks, Secret, Timestamp};
 
 use crate::config::{Agent, Harness, Reference, Source, read_document};
 use crate::ports::{HostEnvironment, IssuedToken};
@@ -131,7 +131,19 @@ impl Surroundings<'_> {
             draft.read.extend([program.to_owned(), self.provided.directory.bin()]);
         }
         draft.env = self.environment(attempt, target);
+        draft.masks = self.masks();
         draft
+    }
+
+    /// Secrets the runtime is given: not what was written out as no secret.
+    fn masks(&self) -> Masks {
+        let plain = |name: &String| matches!(self.agent.env.get(name), Some(Reference::Plain(_)));
+        let secrets = self.provided.secrets.iter().filter(|(name, _)| !plain(name));
+        let token = match self.tools {
+            Tools::Gateway { lease, .. } => Some(lease.token().token.clone()),
+            Tools::None => None,
+        };
+        Masks::of(secrets.map(|(_, value)| value.clone()).chain(token))
     }
 
     fn environment(&self, attempt: &AttemptPlace, target: String) -> BTreeMap<String, Secret> {
@@ -189,6 +201,7 @@ pub(crate) fn declared(agent: &Agent, workspace: PathBuf, state: &Path) -> PlanD
         workspace,
         read,
         env: BTreeMap::new(),
+        masks: Masks::default(),
         allow: declared.allow.clone(),
         private: declared.private.clone(),
         unix_sockets: UnixSockets::Denied,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vocabulary::{Digest, Secret};
+use vocabulary::{Digest, Masks, Secret};
 
 use crate::egress::Allowlist;
 use crate::limits::ResourceLimits;
@@ -84,6 +84,8 @@ pub struct PlanDraft {
     pub read: Vec<PathBuf>,
     /// Variables of the server's environment, beside those every sandbox has.
     pub env: BTreeMap<String, Secret>,
+    /// Those of their values that nobody may read in what the server says.
+    pub masks: Masks,
     /// Hosts and ports that may be reached; used with [`NetPolicy::Allowlist`].
     pub allow: Vec<String>,
     /// Ranges that are not public and into which allowed names may resolve.
@@ -114,6 +116,7 @@ impl PlanDraft {
             workspace: workspace.into(),
             read: Vec::new(),
             env: BTreeMap::new(),
+            masks: Masks::default(),
             allow: Vec::new(),
             private: Vec::new(),
             unix_sockets: UnixSockets::Denied,
@@ -138,6 +141,7 @@ pub struct Plan {
     pub(crate) read: Vec<Shown>,
     pub(crate) places: Vec<Place>,
     pub(crate) env: BTreeMap<String, Secret>,
+    masks: Masks,
     pub(crate) unix_sockets: UnixSockets,
     pub(crate) inotify: Inotify,
     pub(crate) limits: ResourceLimits,
@@ -198,6 +202,7 @@ impl Plan {
                 read: draft.read.iter().flat_map(|path| Shown::of(path)).collect(),
                 places: Vec::new(),
                 env: draft.env,
+                masks: draft.masks,
                 unix_sockets,
                 inotify: draft.inotify,
                 limits: draft.limits,
@@ -219,6 +224,12 @@ impl Plan {
     #[must_use]
     pub fn allowlist(&self) -> &Arc<Allowlist> {
         &self.allowlist
+    }
+
+    /// What nobody may read in what the server says.
+    #[must_use]
+    pub fn masks(&self) -> &Masks {
+        &self.masks
     }
 
     /// How files are to be confined.

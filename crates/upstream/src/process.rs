@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Confinement, PrincipalKey, ServerId, lock};
+use vocabulary::{Confinement, Masks, PrincipalKey, ServerId, lock};
 
 use self::backoff::Backoffs;
 use self::lines::Lines;
@@ -128,6 +128,7 @@ impl ProcessSlot {
             caps,
             Launched {
                 guest: guest.key,
+                masks: plan.masks().clone(),
                 instance,
                 egress,
                 confinement,
@@ -161,6 +162,7 @@ impl ProcessSlot {
     fn attach(&self, server: &ServerId, caps: Caps, launched: Launched) -> Result<Process, Failure> {
         let Launched {
             guest,
+            masks,
             mut instance,
             egress,
             confinement,
@@ -170,7 +172,7 @@ impl ProcessSlot {
             .take_streams()
             .ok_or_else(|| Failure::NotStarted("its streams are gone".into()))?;
         let (pipe, closing) = Pipe::into(streams.stdin);
-        let stderr_log = StderrLog::new(&self.stderr, server, &confinement.instance);
+        let stderr_log = StderrLog::new(&self.stderr, server, &confinement.instance, masks);
         let lines = Lines::of(streams.stdout, caps, stderr_log.clone());
         let multiplex = Multiplex::new(Destination::Process(pipe, calls));
         let is_own = guest.is_gateways();
@@ -216,6 +218,7 @@ pub(crate) struct Process {
 
 struct Launched {
     guest: SessionKey,
+    masks: Masks,
     instance: Instance,
     egress: Option<Egress>,
     confinement: Arc<Confinement>,

@@ -139,6 +139,8 @@ fn directories_that_an_agent_closed_or_nested_are_removed_all_the_same() {
         user.args(["--reuid", "4321", "--regid", "4321", "--clear-groups", "--"])
             .arg(portreeve());
         run(user);
+        // A state directory of somebody else's would be refused.
+        Finished::of(command("chown").args(["-R", "0:0"]).arg(workshop.path(""))).success();
     }
     run(command(portreeve()));
     let state = workshop.path(".local/state/portreeve/harness");

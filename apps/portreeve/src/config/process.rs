@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use sandbox::{Allowlist, FsPolicy, Inotify, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, Tier, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
-use vocabulary::{Digest, PrincipalKey, Secret, ServerId};
+use vocabulary::{Digest, Masks, PrincipalKey, Secret, ServerId};
 
 use super::raw::Surroundings;
 use super::servers::secret;
-use crate::package::{Locked, ServersLock, Unfit, verify};
+use crate::package::{Locked, ServersLock, Unfit, files, verify};
 
 /// A server that is started here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -245,9 +245,10 @@ impl Process {
     /// Whether everything the server runs from is still what was locked.
     pub(crate) fn verify_packages(&self, state: &Path) -> Result<(), Unfit> {
         let room = packages(state);
-        self.packages
-            .iter()
-            .try_for_each(|(name, locked)| verify(&room.join(name), locked))
+        self.packages.iter().try_for_each(|(name, locked)| {
+            verify(&room.join(name), locked)?;
+            files::verify(&room, name)
+        })
     }
 
     /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.
@@ -261,6 +262,7 @@ impl Process {
             net: self.net,
             read: self.read.clone(),
             env: self.environment(id, state, &shown),
+            masks: Masks::of(self.env.secret.values().cloned()),
             workspace,
             allow: self.allow.clone(),
             private: self.private.clone(),

@@ -15,6 +15,7 @@ use sandbox::{
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::{ServerId, lock};
 
+use super::files;
 use super::installed::{Unfit, locked};
 use super::interpreter::Interpreter;
 use super::lock::Locked;
@@ -24,7 +25,7 @@ use super::registry::{HOME, Settings, settings};
 use super::seal::seal;
 use super::spec::{Registry, Spec};
 use crate::config::{packages, variable};
-use crate::wire_up::{Memory, probed};
+use crate::wire_up::{Memory, make_dir, probed};
 
 /// Where the package of a server lies.
 pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
@@ -40,6 +41,7 @@ pub(crate) async fn install(
     id: &ServerId,
 ) -> anyhow::Result<Locked> {
     let dir = room(state, id);
+    make_dir(state)?;
     prepare(state, &dir).with_context(|| format!("`{}` cannot be made", dir.display()))?;
     let log = InstallLog::begin(state, id).context("the installer's log cannot be made")?;
     let place = Place {
@@ -98,6 +100,11 @@ async fn install_in(spec: &Spec, interpreter: Option<&Interpreter>, place: Place
     }
     fs::remove_dir_all(dir.join(HOME)).context("the installer's leavings cannot be removed")?;
     seal(dir).context("the installed files cannot be sealed")?;
+    let name = dir
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("its directory has no name")?;
+    files::record(&packages(state), name).context("the installed files cannot be written down")?;
     let locked = locked(dir, spec.registry, &spec.name)?;
     if locked.version != spec.version {
         return Err(Unfit(format!("{spec} was asked for, but version {} came", locked.version)).into());

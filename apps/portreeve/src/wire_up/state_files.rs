@@ -1,7 +1,7 @@
 //! The small files of a state directory: the first admin token, and where the gateway answers.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,9 +31,37 @@ pub fn admin_token_file(state: &Path) -> PathBuf {
     state.join("admin.token")
 }
 
-pub(super) fn make_dir(state: &Path) -> anyhow::Result<()> {
+/// Makes the state directory; one that others could write is refused, for whoever can write it is the gateway.
+pub(crate) fn make_dir(state: &Path) -> anyhow::Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
-    made.with_context(|| format!("cannot make the state directory `{}`", state.display()))
+    made.with_context(|| format!("cannot make the state directory `{}`", state.display()))?;
+    let shown = state.display();
+    let state = state
+        .canonicalize()
+        .with_context(|| format!("cannot find the state directory `{shown}`"))?;
+    let found = state.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own {
+        anyhow::bail!(
+            "the state directory `{shown}` belongs to uid {}, who could change it; give it to uid {own}",
+            found.uid()
+        );
+    }
+    if found.mode() & 0o022 != 0 {
+        anyhow::bail!(
+            "the state directory `{shown}` can be written by others; take that from them: `chmod go-w {shown}`"
+        );
+    }
+    for above in state.ancestors().skip(1) {
+        let mode = above.metadata()?.mode();
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            anyhow::bail!(
+                "the state directory `{shown}` lies below `{}`, in which everybody can put another in its place; choose another directory",
+                above.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Leaves an admin token behind at the first start; a later start finds one in the store.
@@ -81,4 +109,39 @@ pub(super) fn write_ready_file(file: &Path, whereabouts: &Whereabouts) -> anyhow
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     write_whole(path, bytes, mode).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let state = place.path().join("state");
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        make_dir(&state).unwrap();
+        for (mode, refused) in [
+            (0o700, false),
+            (0o755, false),
+            (0o770, true),
+            (0o702, true),
+            (0o720, true),
+        ] {
+            set(&state, mode);
+            assert_eq!(make_dir(&state).is_err(), refused, "{mode:o}");
+        }
+        set(&state, 0o700);
+        for (mode, refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+            set(place.path(), mode);
+            assert_eq!(make_dir(&state).is_err(), refused, "{mode:o} above");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&state, Some(1500), None).unwrap();
+            let refused = make_dir(&state).unwrap_err().to_string();
+            assert!(refused.contains("belongs to uid 1500"), "{refused}");
+        }
+    }
 }

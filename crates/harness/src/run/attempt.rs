@@ -246,7 +246,7 @@ impl Ready<'_, '_> {
             findings,
             usage: usage::read(place),
             confinement: ran.confinement,
-            last_words: last_lines(&String::from_utf8_lossy(&ran.stderr.bytes), None),
+            last_words: last_lines(&ran.masks.hide(&String::from_utf8_lossy(&ran.stderr.bytes)), None),
         };
         (verdict, observed)
     }
@@ -260,7 +260,8 @@ impl Ready<'_, '_> {
         }
         for (name, stream) in streams.iter().filter(|(_, stream)| !stream.bytes.is_empty()) {
             let file = format!("{}-{number}.{name}", agent.name);
-            let _ = self.run.context.directory.quarantine(&file, &stream.bytes);
+            let kept = ran.masks.hide_in(&stream.bytes);
+            let _ = self.run.context.directory.quarantine(&file, &kept);
         }
     }
 

@@ -10,7 +10,7 @@ use screening::detect::Detector;
 use screening::utterance::{last_lines, presentable};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use vocabulary::{ServerId, lock};
+use vocabulary::{Masks, ServerId, lock};
 
 /// A file larger than this becomes the older one of two.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -43,6 +43,8 @@ pub(crate) struct StderrLog(Arc<Shared>);
 struct Shared {
     file: Option<PathBuf>,
     detector: Option<Arc<Detector>>,
+    /// Secrets that the process was given.
+    masks: Masks,
     instance: String,
     pace: Mutex<Pace>,
     /// The end of what was said, as it can be shown.
@@ -58,10 +60,11 @@ struct Pace {
 }
 
 impl StderrLog {
-    pub(crate) fn new(directory: &StderrDirectory, server: &ServerId, instance: &str) -> Self {
+    pub(crate) fn new(directory: &StderrDirectory, server: &ServerId, instance: &str, masks: Masks) -> Self {
         Self(Arc::new(Shared {
             file: Some(directory.dir.join(format!("{server}.log"))),
             detector: directory.detector.clone(),
+            masks,
             instance: instance.to_owned(),
             recent: Mutex::default(),
             unkept: Mutex::default(),
@@ -78,6 +81,7 @@ impl StderrLog {
         Self(Arc::new(Shared {
             file: None,
             detector: None,
+            masks: Masks::default(),
             instance: String::new(),
             recent: Mutex::default(),
             unkept: Mutex::default(),
@@ -97,8 +101,9 @@ impl StderrLog {
     /// The last lines of it, without secrets and terminal sequences.
     pub(crate) fn last_lines(&self) -> Vec<String> {
         let unkept = String::from_utf8_lossy(&lock(&self.0.unkept)).into_owned();
-        match presentable(&unkept, self.0.detector.as_ref()) {
-            Some(said) if !said.is_empty() => last_lines(&said, self.0.detector.as_ref()),
+        let masks = &self.0.masks;
+        match presentable(&masks.hide(&unkept), self.0.detector.as_ref()) {
+            Some(said) if !said.is_empty() => last_lines(&masks.hide(&said), self.0.detector.as_ref()),
             Some(_) | None => last_lines(&lock(&self.0.recent), self.0.detector.as_ref()),
         }
     }
@@ -152,8 +157,11 @@ impl StderrLog {
         pace.written += said.len();
         lock(&self.0.unkept).clear();
         let said = String::from_utf8_lossy(said);
-        match presentable(&said, self.0.detector.as_ref()) {
+        let masks = &self.0.masks;
+        match presentable(&masks.hide(&said), self.0.detector.as_ref()) {
             Some(said) => {
+                // Once more: what was stripped may have stood between its parts.
+                let said = masks.hide(&said);
                 self.remember(&said);
                 plain(&said, &self.0.instance, &mut text);
             }
@@ -270,7 +278,12 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("portreeve-log-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let server = ServerId::parse("noisy").unwrap();
-        let log = StderrLog::new(&StderrDirectory::kept_in(dir.clone(), None), &server, "i1");
+        let log = StderrLog::new(
+            &StderrDirectory::kept_in(dir.clone(), None),
+            &server,
+            "i1",
+            Masks::default(),
+        );
         log.write(b"\x1b[31mred\x1b[0m\nsecond\n");
         let file = dir.join("noisy.log");
         let kept = std::fs::read_to_string(&file).unwrap();

@@ -10,12 +10,12 @@ use super::progress::Show;
 use super::records::Records;
 use super::tokens::Tokens;
 use crate::config::{Config, Local, variables};
-use crate::wire_up::{Memory, probed};
+use crate::wire_up::{Memory, make_dir, probed};
 
 /// Opens the setting of a run.
 pub(super) async fn open(directory: &Path, given: Option<&Path>, show: Arc<Show>) -> anyhow::Result<Setting> {
     let config = Arc::new(Local::from(&config(directory, given)?));
-    make_state(&config.state.dir)?;
+    make_dir(&config.state.dir)?;
     Ok(Setting {
         state: config.state.dir.canonicalize()?,
         launcher: Arc::new(probed(&config.state.dir, config.tier, Memory::Keep).await),
@@ -34,13 +34,6 @@ pub(super) fn config(directory: &Path, given: Option<&Path>) -> anyhow::Result<C
         return Ok(Config::load(file)?);
     }
     Ok(Config::usual(directory)?)
-}
-
-fn make_state(state: &Path) -> anyhow::Result<()> {
-    use anyhow::Context as _;
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
-    made.with_context(|| format!("cannot make the state directory `{}`", state.display()))
 }
 
 /// The harness's own environment; what is no text cannot be handed on.

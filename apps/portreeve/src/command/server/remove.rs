@@ -9,8 +9,8 @@ use serde_json::json;
 use vocabulary::ServerId;
 
 use crate::command::output::{self, Form};
-use crate::config::{Config, Draft, Reach, Written, hold, replace, workspaces};
-use crate::package::{LOCK_FILE, ServersLock, room};
+use crate::config::{Config, Draft, Reach, Written, hold, packages, replace, workspaces};
+use crate::package::{LOCK_FILE, ServersLock, files, room};
 
 #[derive(clap::Args)]
 pub(in crate::command) struct Remove {
@@ -69,6 +69,7 @@ fn uninstall(file: &Path, config: &Config, id: &ServerId) -> anyhow::Result<bool
         write_lock(&lock_file, &lock)?;
     }
     let dir = room(&config.state.dir, id);
+    files::forget(&packages(&config.state.dir), id.as_str());
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("`{}` cannot be removed", dir.display()))?;
     }
