@@ -2,12 +2,14 @@
 //! network, no model; the same bytes get the same verdict in the same words.
 //! ADR 0044 and ADR 0047: a schema must check what it says, and must refuse something.
 
+mod kinds;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use ledger::AttemptClass;
-use schema::{OutputSchema, SchemaFault};
+use schema::{FormatFault, OutputSchema, SchemaFault};
 use screening::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use screening::result::strip::{Class, Classes, Counts, strip};
 use vocabulary::Digest;
@@ -103,6 +105,14 @@ pub enum ContractFault {
     /// It accepts everything.
     #[error("the schema accepts documents of every kind; say what the output must be, `type` first")]
     Vacuous,
+    /// It does not say what the document itself is.
+    #[error(
+        "the schema accepts documents of more than one kind, so that a bare word could pass unchecked; say which by `type` at its root, or in each of its alternatives"
+    )]
+    Kinds,
+    /// A format would not be checked.
+    #[error("{0}")]
+    Format(FormatFault),
     /// Part of it would not be checked.
     #[error("{0}; write a pattern without look-around and back references")]
     Unchecked(schema::DroppedPattern),
@@ -132,6 +142,10 @@ impl Contract {
         if schema.is_vacuous() || takes_anything(&schema) {
             return Err(ContractFault::Vacuous);
         }
+        if !kinds::are_said(raw) {
+            return Err(ContractFault::Kinds);
+        }
+        let schema = OutputSchema::compile_with_formats(raw).map_err(ContractFault::Format)?;
         if secrets != Secrets::Off && DETECTOR.is_none() {
             return Err(ContractFault::Detector);
         }
@@ -148,6 +162,19 @@ impl Contract {
             rejected,
             secrets,
         })
+    }
+
+    /// What it asks for beside the schema, in words: part of what a lock binds.
+    pub(crate) fn rules(&self) -> Vec<String> {
+        let rejected = Class::ALL.into_iter().filter(|class| self.rejected.holds(*class));
+        [
+            self.limits.max_bytes.to_string(),
+            self.limits.max_depth.to_string(),
+            self.secrets.as_str().to_owned(),
+        ]
+        .into_iter()
+        .chain(rejected.map(|class| class.as_str().to_owned()))
+        .collect()
     }
 
     /// The most bytes an output may have.

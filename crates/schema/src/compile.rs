@@ -66,6 +66,15 @@ pub(crate) struct Compilation<'a> {
     pub(crate) unusable: HashSet<&'a str>,
 }
 
+/// Whether formats are asserted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Formats {
+    /// Where the edition says so.
+    AsTheEditionSays,
+    /// In every edition.
+    Asserted,
+}
+
 /// Compiles what was admitted.
 ///
 /// # Errors
@@ -75,6 +84,18 @@ pub(crate) fn compile(
     fields: Fields,
     unchecked: Unchecked,
 ) -> Result<Compilation<'_>, SchemaFault> {
+    compile_with(admitted, (fields, Formats::AsTheEditionSays), unchecked)
+}
+
+/// As [`compile`], with a word on formats.
+///
+/// # Errors
+/// As there.
+pub(crate) fn compile_with(
+    admitted: Admitted<'_>,
+    (fields, formats): (Fields, Formats),
+    unchecked: Unchecked,
+) -> Result<Compilation<'_>, SchemaFault> {
     let Admitted { graph, growth, steps } = admitted;
     let patterns = Patterns::of(&graph)?;
     let probed = match fields {
@@ -82,11 +103,11 @@ pub(crate) fn compile(
         Fields::Open => HashSet::new(),
     };
     let mut emission = Emission::new(&graph, probed, patterns.named(fields));
-    let validator = match build(&emission.document(), graph.dialect, &patterns) {
+    let validator = match build(&emission.document(), (graph.dialect, formats), &patterns) {
         Some(validator) => validator,
         None => {
             emission.leave_out(patterns.unusable(graph.dialect)?, unchecked);
-            build(&emission.document(), graph.dialect, &patterns).ok_or(SchemaFault::NotASchema)?
+            build(&emission.document(), (graph.dialect, formats), &patterns).ok_or(SchemaFault::NotASchema)?
         }
     };
     let closed = match fields {
@@ -185,14 +206,21 @@ impl Compiled {
     }
 }
 
-fn build(document: &serde_json::Value, dialect: Dialect, patterns: &Patterns<'_>) -> Option<Validator<Tree>> {
-    jsonschema::options_for::<Tree>()
+fn build(
+    document: &serde_json::Value,
+    (dialect, formats): (Dialect, Formats),
+    patterns: &Patterns<'_>,
+) -> Option<Validator<Tree>> {
+    let options = jsonschema::options_for::<Tree>()
         .with_draft(dialect.draft())
         .offline()
         .with_pattern_options(patterns.engine())
-        .with_format("regex", is_regex)
-        .build(document)
-        .ok()
+        .with_format("regex", is_regex);
+    let options = match formats {
+        Formats::AsTheEditionSays => options,
+        Formats::Asserted => options.should_validate_formats(true),
+    };
+    options.build(document).ok()
 }
 
 /// Whether `text` is a pattern, as the library sees it. It compares every group name with every other,

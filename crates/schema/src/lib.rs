@@ -16,5 +16,5 @@ mod violation;
 pub use admit::SchemaFault;
 pub use argument::ArgumentSchema;
 pub use compile::{DroppedPattern, Fields};
-pub use output::OutputSchema;
+pub use output::{FormatFault, OutputSchema};
 pub use violation::{TellName, ToldName, Violation, Violations};

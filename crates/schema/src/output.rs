@@ -2,13 +2,14 @@
 //! leaves them, and a value is never called wrong because of a pattern we cannot run.
 //! ADR 0024: what is judged, and what is left alone.
 
+mod formats;
 mod vacuous;
 
 use vocabulary::Digest;
 use vocabulary::json::Value;
 
 use crate::admit::{self, SchemaFault};
-use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
+use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Formats, Unchecked};
 use crate::violation::{MAX_ITEMS, Violations};
 
 /// A compiled output schema.
@@ -16,6 +17,22 @@ pub struct OutputSchema {
     compiled: Compiled,
     hash: Digest,
     says: Says,
+}
+
+/// Why a schema whose formats are to be asserted is of no use.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FormatFault {
+    /// It cannot be compiled.
+    #[error("{0}")]
+    Schema(#[from] SchemaFault),
+    /// A format that would not be checked.
+    #[error(
+        "{pointer}: a format that is not checked here; write a `pattern`, or one of date-time, date, time, email, hostname, ipv4, ipv6, uri, uuid"
+    )]
+    Unknown {
+        /// Where in the schema.
+        pointer: String,
+    },
 }
 
 /// Whether a schema can find anything wrong at all.
@@ -48,6 +65,27 @@ impl OutputSchema {
             hash: Digest::of(raw),
             says,
         })
+    }
+
+    /// As [`OutputSchema::compile`], for who wants every `format` asserted, whatever the edition says of it.
+    ///
+    /// # Errors
+    /// As there, and when a format is one that nobody here can check.
+    pub fn compile_with_formats(raw: &[u8]) -> Result<Self, FormatFault> {
+        let document = admit::read(raw)?;
+        let Compilation { compiled, graph, .. } = compile::compile_with(
+            admit::admit(&document)?,
+            (Fields::Open, Formats::Asserted),
+            Unchecked::LeaveOutDependents,
+        )?;
+        match formats::unchecked(raw, graph.dialect) {
+            Some(pointer) => Err(FormatFault::Unknown { pointer }),
+            None => Ok(Self {
+                compiled,
+                hash: Digest::of(raw),
+                says: Says::Something,
+            }),
+        }
     }
 
     /// Judges `value`, which may be of any type.

@@ -208,6 +208,8 @@ fn a_schema_that_takes_documents_of_every_kind_is_none() {
         r#"{"not":{"const":"never said"}}"#,
         r##"{"$ref":"#/$defs/a","$defs":{"a":{"not":{"not":{}}}}}"##,
         r#"{"properties":{"verdict":{"enum":["ok"]}}}"#,
+        r#"{"not":{"not":{"type":"object"}}}"#,
+        r#"{"required":["verdict"]}"#,
     ] {
         let refused = compile(schema).err();
         assert!(refused.is_some(), "{schema}");
@@ -219,8 +221,6 @@ fn a_schema_that_takes_documents_of_every_kind_is_none() {
         r#"{"enum":["ok","block"]}"#,
         r#"{"const":null}"#,
         r#"{"anyOf":[{"type":"object"},{"type":"array"}]}"#,
-        r#"{"not":{"not":{"type":"object"}}}"#,
-        r#"{"required":["verdict"]}"#,
     ] {
         assert!(compile(schema).is_ok(), "{schema}");
     }
@@ -243,4 +243,39 @@ fn every_literal_is_judged_with_the_name_before_it() {
         (b"y", Some("c".to_owned()), PieceKind::Text),
     ];
     assert_eq!(found, expected);
+}
+
+fn fault_of(schema: &str) -> Option<ContractFault> {
+    Contract::compile(schema.as_bytes(), (4096, 8), Classes::default(), Secrets::Off).err()
+}
+
+#[test]
+fn a_schema_that_does_not_say_what_the_document_is_is_a_fault() {
+    // A bare string would pass: no keyword here is about strings.
+    let members = r#""properties":{"verdict":{"enum":["ok"]}},"required":["verdict"],"additionalProperties":false"#;
+    assert_eq!(fault_of(&format!("{{{members}}}")), Some(ContractFault::Kinds));
+    assert_eq!(fault_of(&format!("{{\"type\":\"object\",{members}}}")), None);
+}
+
+#[test]
+fn common_formats_are_asserted_and_others_are_a_fault() {
+    let of = |format: &str| format!(r#"{{"type":"string","format":"{format}"}}"#);
+    for (format, good, bad) in [
+        ("date-time", "2026-11-17T13:00:00Z", "yesterday"),
+        ("date", "2026-11-17", "2026-13-40"),
+        ("email", "a@example.org", "a at example"),
+        ("ipv4", "192.0.2.1", "192.0.2.999"),
+        ("uri", "https://example.org/", "no uri"),
+        ("uuid", "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "2eb8"),
+    ] {
+        let compiled = Contract::compile(of(format).as_bytes(), (4096, 8), Classes::default(), Secrets::Off).unwrap();
+        let class = |text: &str| {
+            judge(&compiled, format!("\"{text}\"").as_bytes())
+                .map_err(|refusal| refusal.class)
+                .err()
+        };
+        assert_eq!(class(good), None, "{format}");
+        assert_eq!(class(bad), Some(AttemptClass::SchemaViolation), "{format}");
+    }
+    assert!(matches!(fault_of(&of("colour")), Some(ContractFault::Format(_))));
 }

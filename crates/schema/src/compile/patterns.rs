@@ -63,7 +63,13 @@ impl<'a> Patterns<'a> {
     pub(super) fn unusable(&self, dialect: Dialect) -> Result<HashSet<&'a str>, SchemaFault> {
         let mut unusable = HashSet::new();
         for text in &self.all {
-            if super::build(&serde_json::json!({ "pattern": text }), dialect, self).is_some() {
+            if super::build(
+                &serde_json::json!({ "pattern": text }),
+                (dialect, super::Formats::AsTheEditionSays),
+                self,
+            )
+            .is_some()
+            {
                 continue;
             }
             let compiled = regex::RegexBuilder::new(text).size_limit(self.size_limit()).build();

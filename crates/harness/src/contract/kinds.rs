@@ -1,0 +1,66 @@
+//! Whether a schema says of which kind a document is. Keywords about members say nothing of what has no members, so a schema
+//! without a `type` lets a bare word pass as if it had been looked at.
+
+use serde_json::Value;
+
+/// Whether the root says its kinds, on every way through it.
+pub(super) fn are_said(raw: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(raw).is_ok_and(|document| says(&document, &document, 0))
+}
+
+fn says(schema: &Value, root: &Value, depth: usize) -> bool {
+    let Value::Object(members) = schema else {
+        // `false` lets nothing pass.
+        return *schema == Value::Bool(false);
+    };
+    if depth > DEEPEST {
+        return false;
+    }
+    let named = ["type", "const", "enum"]
+        .iter()
+        .any(|keyword| members.contains_key(*keyword));
+    let below = |schema: &Value| says(schema, root, depth + 1);
+    let list = |keyword: &str| members.get(keyword).and_then(Value::as_array);
+    let every = |keyword: &str| list(keyword).is_some_and(|schemas| schemas.iter().all(below));
+    let target = members.get("$ref").and_then(Value::as_str);
+    let target = target.and_then(|target| root.pointer(target.strip_prefix('#')?));
+    named
+        || list("allOf").is_some_and(|schemas| schemas.iter().any(below))
+        || every("anyOf")
+        || every("oneOf")
+        || target.is_some_and(below)
+}
+
+/// References may lead in a circle.
+const DEEPEST: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_says_its_kinds_on_every_way() {
+        for said in [
+            r#"{"type":"object"}"#,
+            r#"{"type":["object","null"]}"#,
+            r#"{"const":"a"}"#,
+            r#"{"enum":["a","b"]}"#,
+            r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}"##,
+            r#"{"allOf":[{"required":["a"]},{"type":"object"}]}"#,
+            r#"{"anyOf":[{"type":"object"},{"type":"string"}]}"#,
+            r#"{"oneOf":[{"type":"object"},{"type":"object","required":["a"]}]}"#,
+        ] {
+            assert!(are_said(said.as_bytes()), "{said}");
+        }
+        for unsaid in [
+            r#"{"properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}"#,
+            r#"{"minLength":3}"#,
+            r#"{"anyOf":[{"type":"object"},{"required":["a"]}]}"#,
+            r#"{"not":{"type":"string"}}"#,
+            r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}"##,
+            r#"{"$ref":"https://elsewhere/","minLength":1}"#,
+        ] {
+            assert!(!are_said(unsaid.as_bytes()), "{unsaid}");
+        }
+    }
+}
