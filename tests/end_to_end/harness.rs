@@ -1,6 +1,7 @@
 //! The harness, by the shipped binary and scripted runtimes: what is invalid goes nowhere.
 
 mod attempts;
+mod bound;
 mod files;
 mod guides;
 mod hooks;

@@ -15,7 +15,7 @@ use crate::ports::HostEnvironment;
 use crate::runtime::resolve;
 
 /// What is to be looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// Whether every file must have an owner.
     pub codeowners: bool,
@@ -33,14 +33,21 @@ pub enum Dialect {
 /// Looks at a harness that could be loaded; `state` is the state directory that runs would use.
 #[must_use]
 pub fn check(harness: &Harness, request: Request, state: &Path, environment: &HostEnvironment) -> Advice {
+    let mut advice = check_unlocked(harness, request, state, environment);
+    let lock = harness.root.join(LOCK_FILE);
+    let differs = Lock::compare(harness).err().unwrap_or_default().into_iter();
+    let differs = differs.map(|fault| Fault::of_file(&lock, fault.to_string(), None));
+    advice.faults.splice(0..0, differs);
+    advice
+}
+
+/// The same of a harness that is about to be locked.
+#[must_use]
+pub fn check_unlocked(harness: &Harness, request: Request, state: &Path, environment: &HostEnvironment) -> Advice {
     let mut advice = Advice {
         faults: Vec::new(),
         warnings: harness.warnings.clone(),
     };
-    let lock = harness.root.join(LOCK_FILE);
-    for fault in Lock::compare(harness).err().unwrap_or_default() {
-        advice.faults.push(Fault::of_file(&lock, fault.to_string(), None));
-    }
     layout(harness, &mut advice);
     unused(harness, &mut advice);
     hooks(harness, &mut advice);

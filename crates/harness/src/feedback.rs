@@ -50,7 +50,11 @@ impl Feedback {
             AttemptClass::SchemaViolation | AttemptClass::GuardViolation => refusal.violations.as_slice(),
             // Which it is says all there is to say.
             AttemptClass::NoOutput | AttemptClass::NotJson => refusal.violations.get(..1).unwrap_or_default(),
-            AttemptClass::Ok | AttemptClass::RuntimeExit | AttemptClass::Timeout | AttemptClass::Integrity => &[],
+            AttemptClass::Ok
+            | AttemptClass::RuntimeExit
+            | AttemptClass::Timeout
+            | AttemptClass::Integrity
+            | AttemptClass::Stopped => &[],
         };
         let items: Vec<Item> = detailed.iter().take(limits.max_items).map(Item::of).collect();
         let target = ascii(target, MOST_TARGET);

@@ -31,7 +31,7 @@ mod token_lease;
 mod usage;
 
 pub use advice::Advice;
-pub use check::{Dialect, Request, check};
+pub use check::{Dialect, Request, check, check_unlocked};
 pub use config::{
     Agent, AgentLimits, AgentName, Condition, Document, FILE, FORMAT, Fault, Faults, Harness, Hooks, OutputRule,
     Pipeline, Reference, Retry, Source, Stage, Unreadable, WallRule, read_document,

@@ -1,22 +1,28 @@
-//! `harness.lock`: schema and prompt of an agent go together, with its command and its sandbox. Whoever changes one of them
-//! says so by writing the lock anew; a reviewer sees it.
-//! ADR 0040: nothing runs without it.
+//! `harness.lock`: schema and prompt of an agent go together, with everything else that decides: its command, its hooks, what it is
+//! given, what it may use, and the pipelines it runs in. Whoever changes one of them says so by writing the lock anew; a reviewer
+//! sees it.
+//! ADR 0040: nothing runs without it. ADR 0067: what it binds.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use vocabulary::Digest;
 
-use crate::config::{Agent, Harness, read_document};
+use crate::config::{Agent, AgentName, Harness, Pipeline, Reference, Source, read_document};
+use crate::report::millis;
 
 /// The file's name in the harness directory.
 pub const LOCK_FILE: &str = "harness.lock";
 
 /// What a harness is bound to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lock(BTreeMap<String, BTreeMap<String, String>>);
+pub struct Lock {
+    agents: BTreeMap<String, BTreeMap<String, String>>,
+    pipelines: BTreeMap<String, String>,
+}
 
 /// A difference between a harness and its lock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -43,9 +49,18 @@ pub enum LockFault {
     Changed {
         /// The agent.
         agent: String,
-        /// `schema`, `prompt`, `command` or `sandbox`.
+        /// `schema`, `prompt`, `command` and so on.
         part: &'static str,
     },
+    /// A pipeline changed, or is new.
+    #[error("pipelines.{name} is not the one in harness.lock; look at the change, then run `portreeve harness lock`")]
+    Pipeline {
+        /// The pipeline.
+        name: String,
+    },
+    /// A pipeline of it is not declared.
+    #[error("harness.lock has a pipeline that harness.toml does not declare; run `portreeve harness lock`")]
+    LostPipeline,
 }
 
 impl Lock {
@@ -53,10 +68,19 @@ impl Lock {
     #[must_use]
     pub fn of(harness: &Harness) -> Self {
         let entry = |agent: &Agent| {
-            let parts = parts(agent).map(|(part, hash)| (part.to_owned(), hash.to_string()));
-            (agent.name.to_string(), BTreeMap::from(parts))
+            let parts = parts(agent, &harness.root);
+            let parts = parts
+                .into_iter()
+                .map(|(part, hash)| (part.to_owned(), hash.to_string()));
+            (agent.name.to_string(), parts.collect())
         };
-        Self(harness.agents.values().map(entry).collect())
+        let pipelines = harness.pipelines.values();
+        Self {
+            agents: harness.agents.values().map(entry).collect(),
+            pipelines: pipelines
+                .map(|pipeline| (pipeline.name.clone(), bound(pipeline).to_string()))
+                .collect(),
+        }
     }
 
     /// Compares a harness with the lock in its directory; gives back the digest of the lock as it was read.
@@ -73,11 +97,11 @@ impl Lock {
         let mut faults = Vec::new();
         for agent in harness.agents.values() {
             let name = agent.name.to_string();
-            let Some(entry) = locked.0.get(&name) else {
+            let Some(entry) = locked.agents.get(&name) else {
                 faults.push(LockFault::NewAgent { agent: name });
                 continue;
             };
-            let differs = parts(agent)
+            let differs = parts(agent, &harness.root)
                 .into_iter()
                 .filter(|(part, hash)| entry.get(*part) != Some(&hash.to_string()));
             faults.extend(differs.map(|(part, _)| LockFault::Changed {
@@ -86,13 +110,28 @@ impl Lock {
             }));
         }
         let declared = |name: &String| harness.agents.keys().any(|agent| agent.as_str() == name);
-        if !locked.0.keys().all(declared) {
+        if !locked.agents.keys().all(declared) {
             faults.push(LockFault::LostAgent);
         }
+        faults.extend(locked.other_pipelines(harness));
         match faults.is_empty() {
             true => Ok(Digest::of(&bytes)),
             false => Err(faults),
         }
+    }
+
+    fn other_pipelines(&self, harness: &Harness) -> Vec<LockFault> {
+        let differs = |pipeline: &&Pipeline| self.pipelines.get(&pipeline.name) != Some(&bound(pipeline).to_string());
+        let changed = harness.pipelines.values().filter(differs);
+        let mut faults: Vec<LockFault> = changed
+            .map(|pipeline| LockFault::Pipeline {
+                name: pipeline.name.clone(),
+            })
+            .collect();
+        if !self.pipelines.keys().all(|name| harness.pipelines.contains_key(name)) {
+            faults.push(LockFault::LostPipeline);
+        }
+        faults
     }
 
     /// Writes the lock: whole or not at all.
@@ -109,13 +148,20 @@ impl Lock {
     }
 
     fn to_text(&self) -> String {
-        let mut text =
-            String::from("# Written by `portreeve harness lock`. Schema and prompt change together.\nversion = 1\n");
-        for (agent, parts) in &self.0 {
+        let mut text = String::from(
+            "# Written by `portreeve harness lock`. What decides changes together, and is looked at.\nversion = 1\n",
+        );
+        for (agent, parts) in &self.agents {
             text.push_str(&format!("\n[agents.{agent}]\n"));
             for (part, hash) in parts {
                 text.push_str(&format!("{part} = \"{hash}\"\n"));
             }
+        }
+        if !self.pipelines.is_empty() {
+            text.push_str("\n[pipelines]\n");
+        }
+        for (pipeline, hash) in &self.pipelines {
+            text.push_str(&format!("{pipeline} = \"{hash}\"\n"));
         }
         text
     }
@@ -131,15 +177,83 @@ impl Lock {
             let parts = parts.map(|(part, hash)| Some((part.clone(), hash.as_str()?.to_owned())));
             agents.insert(agent.clone(), parts.collect::<Option<BTreeMap<_, _>>>()?);
         }
-        Some(Self(agents))
+        let pipelines = match table.get("pipelines") {
+            Some(pipelines) => pipelines
+                .as_table()?
+                .iter()
+                .map(|(name, hash)| Some((name.clone(), hash.as_str()?.to_owned())))
+                .collect::<Option<BTreeMap<_, _>>>()?,
+            None => BTreeMap::new(),
+        };
+        Some(Self { agents, pipelines })
     }
 }
 
-fn parts(agent: &Agent) -> [(&'static str, Digest); 4] {
-    [
+/// Everything of an agent that decides. As written, so that two checkouts of one harness agree.
+fn parts(agent: &Agent, root: &Path) -> Vec<(&'static str, Digest)> {
+    let (retry, limits) = (&agent.retry, &agent.limits);
+    let env: Vec<[String; 3]> = agent
+        .env
+        .iter()
+        .map(|(name, from)| variable(name, from, root))
+        .collect();
+    let servers: Vec<String> = agent.servers.iter().map(ToString::to_string).collect();
+    let from = match &agent.output.from {
+        Source::File(name) => format!("file {name}"),
+        Source::Stdout => "stdout".to_owned(),
+    };
+    let on: Vec<&str> = retry.on.iter().map(|class| class.as_str()).collect();
+    let machine = &limits.machine;
+    vec![
         ("schema", agent.output.schema.hash),
         ("prompt", agent.prompt.hash),
         ("command", agent.command_hash),
         ("sandbox", agent.walls.hash),
+        ("hooks", agent.hooks.hash),
+        ("env", digest(&json!(env))),
+        ("servers", digest(&json!(servers))),
+        ("output", digest(&json!([from, agent.output.contract.rules()]))),
+        (
+            "retry",
+            digest(&json!([retry.max_retries, retry.max_bytes, retry.max_items, on])),
+        ),
+        (
+            "limits",
+            digest(&json!([
+                [millis(limits.timeout), millis(limits.total)],
+                [machine.memory, machine.processes],
+                [machine.cpu_seconds, machine.workspace, machine.files],
+            ])),
+        ),
     ]
+}
+
+fn variable(name: &str, from: &Reference, root: &Path) -> [String; 3] {
+    let (kind, what) = match from {
+        Reference::Variable(variable) => ("env", variable.clone()),
+        Reference::File(path) => ("file", path.strip_prefix(root).unwrap_or(path).display().to_string()),
+        Reference::Plain(text) => ("text", text.clone()),
+    };
+    [name.to_owned(), kind.to_owned(), what]
+}
+
+/// Everything of a pipeline: order, needs, conditions, budget.
+fn bound(pipeline: &Pipeline) -> Digest {
+    let names = |agents: &[AgentName]| agents.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let stages = pipeline.stages.iter().map(|stage| {
+        let when = stage.when.as_ref();
+        let when = when.map(|when| json!([when.from.as_str(), when.pointer, when.values]));
+        json!([
+            names(&stage.agents),
+            names(&stage.needs),
+            names(&stage.allow_partial),
+            when
+        ])
+    });
+    let stages: Vec<Value> = stages.collect();
+    digest(&json!([pipeline.attempts, pipeline.time.map(millis), stages]))
+}
+
+fn digest(what: &Value) -> Digest {
+    Digest::of(what.to_string().as_bytes())
 }

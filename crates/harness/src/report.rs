@@ -177,6 +177,7 @@ pub fn refusal_code(class: AttemptClass) -> u8 {
         AttemptClass::RuntimeExit => exit::RUNTIME,
         AttemptClass::Timeout => exit::TIMEOUT,
         AttemptClass::Integrity => exit::INTEGRITY,
+        AttemptClass::Stopped => exit::BROKEN,
         AttemptClass::Ok => exit::OK,
     }
 }

@@ -22,6 +22,8 @@ words! {
         Timeout = "timeout",
         /// Files of the harness changed while the runtime ran.
         Integrity = "integrity",
+        /// Nobody wanted the output any more, and the runtime was ended.
+        Stopped = "stopped",
     }
 }
 

@@ -91,7 +91,7 @@ fn a_hook_whose_time_is_over_is_killed_with_all_it_started() {
 
 #[test]
 fn a_signal_ends_a_run_while_a_hook_is_at_work() {
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for (pre, post) in [("MAIN", ""), ("", "MAIN")] {
             let main = format!("{RUNAWAY}sleep 20");
             let workshop = workshop(&pre.replace("MAIN", &main), &post.replace("MAIN", &main));
@@ -208,4 +208,33 @@ fn a_variable_from_a_file_is_read_from_a_regular_one() {
     Finished::of(command("mkfifo").arg(workshop.path("pipe"))).success();
     let mut child = workshop.spawn(&["run", "judge"]);
     assert_eq!(within(&mut child, 5).and_then(|status| status.code()), Some(3));
+}
+
+#[test]
+fn an_attempt_that_was_stopped_is_on_record_as_made() {
+    let workshop = Workshop::new().agent(
+        "judge",
+        "echo started > \"$HARNESS_OUTPUT_DIR/x\"; cp \"$HARNESS_OUTPUT_DIR/x\" trace; sleep 60",
+        "[AGENT.sandbox]\nworkspace = \"work\"\n",
+    );
+    std::fs::create_dir(workshop.path("work")).unwrap();
+    open_to_all(&workshop.path("work"));
+    let workshop = workshop.ready();
+    let mut child = workshop.spawn(&["run", "judge", "--json"]);
+    wait_for(&workshop.path("work/trace"));
+    signal(&child, "TERM");
+    assert_eq!(within(&mut child, 10).and_then(|status| status.code()), Some(143));
+    let attempts = workshop.records("harness_attempt");
+    let classes: Vec<&str> = attempts
+        .iter()
+        .map(|record| record["class"].as_str().unwrap())
+        .collect();
+    assert_eq!(classes, ["stopped"]);
+    let result = &workshop.records("harness_result")[0];
+    assert_eq!((&result["reason"], &result["attempts"]), (&"stopped".into(), &1.into()));
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

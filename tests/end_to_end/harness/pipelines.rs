@@ -147,7 +147,8 @@ fn whoever_fails_does_not_choose_the_answer_of_a_condition() {
             ))
             .ready()
     };
-    assert_eq!(with("").run(&["pipeline", "p"]).code, 0, "bearable by itself");
+    let plain = with(", { agent = \"third\" }");
+    assert_eq!(plain.run(&["pipeline", "p"]).code, 0, "bearable by itself");
     let asks = ", { agent = \"third\", when = { from = \"first\", pointer = \"/verdict\", equals = \"block\" } }";
     let outcome = with(asks).run(&["pipeline", "p"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (20, ""), "{outcome:?}");

@@ -139,15 +139,17 @@ fn what_a_runtimes_own_schema_option_would_refuse_is_said_beforehand() {
 fn unused_agents_are_faults_where_there_are_pipelines() {
     let workshop = good()
         .agent("other", "true", "")
-        .toml("[pipelines.p]\nstages = [{ agent = \"judge\" }]\n")
-        .ready();
-    let finished = workshop.harness(&["check"]);
-    assert_eq!(finished.code, Some(3));
-    assert!(
-        finished.stderr.contains("agents.other: runs in no pipeline"),
-        "{}",
-        finished.stderr
-    );
+        .toml("[pipelines.p]\nstages = [{ agent = \"judge\" }]\n");
+    workshop.write("harness.toml", &workshop.written());
+    for words in [["check"], ["lock"]] {
+        let finished = workshop.harness(&words);
+        assert_eq!(finished.code, Some(3));
+        assert!(
+            finished.stderr.contains("agents.other: runs in no pipeline"),
+            "{}",
+            finished.stderr
+        );
+    }
 }
 
 // R233, R246, R253
@@ -320,7 +322,7 @@ fn a_host_that_cannot_build_the_walls_runs_nothing() {
             script,
             "[AGENT.sandbox]\nnet = \"allowlist\"\nallow = [\"x.example\"]\n",
         )
-        .toml("[pipelines.p]\nstages = [{ agent = \"other\" }]\n")
+        .toml("[pipelines.p]\nstages = [{ agent = \"other\" }, { agent = \"judge\" }]\n")
         .ready();
     for arguments in ["run judge", "pipeline p"] {
         // Inside a user namespace that allows no further ones.

@@ -15,7 +15,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use harness::{AgentName, Context, Given, Harness, LOCK_FILE, Lock, RunError, exit, run_agent, run_pipeline};
+use harness::{
+    AgentName, Context, Given, Harness, LOCK_FILE, Lock, Request, RunError, check_unlocked, exit, run_agent,
+    run_pipeline,
+};
 
 use self::inputs::Unread;
 use self::progress::Show;
@@ -27,7 +30,7 @@ use self::words::{Ending, Form};
 pub(super) enum HarnessCommand {
     /// Check harness.toml, schemas and lock, report every fault at once, start nothing
     Check(inspect::Check),
-    /// Write harness.lock: which schema, prompt, command and sandbox go together
+    /// Write harness.lock: which schema, prompt, command, hooks, limits and pipelines go together
     Lock,
     /// Run one agent and print its validated output
     Run(RunOne),
@@ -94,7 +97,7 @@ impl RunOne {
         let signals = Signals::watch()?;
         let form = self.options.form();
         let ending = Ending::of_agent(form, &self.agent);
-        let harness = match load(directory) {
+        let harness = match load(directory, config) {
             Ok(harness) => harness,
             Err(faults) => return ending.never_began(exit::CONFIG, &faults),
         };
@@ -140,7 +143,7 @@ impl RunPipeline {
         let signals = Signals::watch()?;
         let form = self.options.form();
         let ending = Ending::of_pipeline(form, &self.name);
-        let harness = match load(directory) {
+        let harness = match load(directory, config) {
             Ok(harness) => harness,
             Err(faults) => return ending.never_began(exit::CONFIG, &faults),
         };
@@ -176,13 +179,18 @@ impl RunPipeline {
     }
 }
 
-/// Loads a harness that agrees with its lock; else everything that is wrong, for people.
-fn load(directory: &Path) -> Result<Harness, String> {
-    let mut harness = Harness::load(directory).map_err(|faults| faults.to_string())?;
+/// Loads a harness that agrees with its lock and that `check` finds no fault with; else everything that is wrong, for people.
+fn load(directory: &Path, config: Option<&Path>) -> Result<Harness, String> {
+    let (mut harness, state) = inspect::load(directory, config)?;
     let hash = Lock::compare(&harness).map_err(|faults| {
         let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
         told.join("\n")
     })?;
+    let advice = check_unlocked(&harness, Request::default(), &state, &setting::environment());
+    if !advice.faults.is_empty() {
+        let told: Vec<String> = advice.faults.iter().map(|fault| format!("fault: {fault}")).collect();
+        return Err(told.join("\n"));
+    }
     harness.watched.insert(harness.root.join(LOCK_FILE), hash);
     Ok(harness)
 }

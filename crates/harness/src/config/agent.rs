@@ -157,12 +157,14 @@ pub struct WallRule {
 }
 
 /// Commands that run on the host.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hooks {
     /// Before the runtime.
     pub pre: Vec<Vec<String>>,
     /// After the output was published.
     pub post: Vec<Vec<String>>,
+    /// The digest of both as written, and of the files they name.
+    pub hash: Digest,
 }
 
 impl Agent {
@@ -319,7 +321,12 @@ impl Retry {
         let on = section.read("retry_on", |value| {
             let failures: Vec<AttemptClass> = AttemptClass::ALL
                 .iter()
-                .filter(|class| !matches!(class, AttemptClass::Ok | AttemptClass::Integrity))
+                .filter(|class| {
+                    !matches!(
+                        class,
+                        AttemptClass::Ok | AttemptClass::Integrity | AttemptClass::Stopped
+                    )
+                })
                 .copied()
                 .collect();
             value.distinct(|item| item.word(&failures, AttemptClass::as_str))
@@ -444,19 +451,34 @@ fn look_twice(section: &Section<'_>, fs: FsPolicy, net: NetPolicy, allow: &[Stri
 
 impl Hooks {
     fn check(mut section: Section<'_>, files: &Files) -> Option<Self> {
-        let pre = section.read("pre", |value| value.list(|item| hook(item, files)));
-        let post = section.read("post", |value| value.list(|item| hook(item, files)));
+        let pre = section.read("pre", |value| value.list(|item| hook(item, files)))?;
+        let post = section.read("post", |value| value.list(|item| hook(item, files)))?;
         section.finish();
-        Some(Self { pre: pre?, post: post? })
+        let bound = [&pre, &post].map(|hooks| hooks.iter().map(|hook| hook.bound.clone()).collect::<Vec<_>>());
+        let hash = Digest::of(&serde_json::to_vec(&bound).unwrap_or_default());
+        let words = |hooks: Vec<Hook>| hooks.into_iter().map(|hook| hook.words).collect();
+        Some(Self {
+            pre: words(pre),
+            post: words(post),
+            hash,
+        })
     }
 }
 
+struct Hook {
+    words: Vec<String>,
+    /// Its words as written, each file of the directory with its digest.
+    bound: Vec<(String, Option<String>)>,
+}
+
 /// A hook is a file of the harness directory, with arguments.
-fn hook(value: &Entry<'_>, files: &Files) -> Result<Vec<String>, Complaint> {
+fn hook(value: &Entry<'_>, files: &Files) -> Result<Hook, Complaint> {
     let mut words = value.texts()?;
+    let digest = |word: &String| files.part_of_command(word).map(|hash| hash.to_string());
+    let bound = words.iter().map(|word| (word.clone(), digest(word))).collect();
     let Some(program) = words.first_mut() else {
         return Err(Complaint::new("is empty").hint("name the hook's file and its arguments"));
     };
     *program = files.document(program)?.path.display().to_string();
-    Ok(words)
+    Ok(Hook { words, bound })
 }

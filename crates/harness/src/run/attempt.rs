@@ -40,7 +40,7 @@ pub(super) enum Attempted {
     /// The sandbox could not be built.
     NotStarted(String),
     /// Nobody wants the output any more.
-    Stopped,
+    Stopped(Made),
 }
 
 /// An output that goes no further.
@@ -87,6 +87,8 @@ enum Judgement<'r> {
     Refused(&'r Refusal),
     /// Whatever the output is, the harness was changed.
     Changed,
+    /// It was not looked at: nobody wanted it any more.
+    Stopped,
 }
 
 impl<'r> Judgement<'r> {
@@ -95,13 +97,14 @@ impl<'r> Judgement<'r> {
             Self::Valid => AttemptClass::Ok,
             Self::Refused(refusal) => refusal.class,
             Self::Changed => AttemptClass::Integrity,
+            Self::Stopped => AttemptClass::Stopped,
         }
     }
 
     fn refusal(self) -> Option<&'r Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::Valid | Self::Changed => None,
+            Self::Valid | Self::Changed | Self::Stopped => None,
         }
     }
 }
@@ -127,7 +130,7 @@ impl Ready<'_, '_> {
         }
         let (place, output) = self.make_place(&attempt)?;
         let ran = match self.start(&place, feedback).await {
-            Ok(ran) if ran.end == End::Stopped => return Ok(Attempted::Stopped),
+            Ok(ran) if ran.end == End::Stopped => return self.stopped(&attempt, ran, &output).await,
             Ok(ran) => ran,
             Err(told) => return Ok(Attempted::NotStarted(told)),
         };
@@ -150,6 +153,21 @@ impl Ready<'_, '_> {
                 Ok(Attempted::Refused(Refused { refusal, output }, made))
             }
         }
+    }
+
+    /// An attempt that was ended was made: it may have cost money, and it has reached what it has reached.
+    async fn stopped(&self, attempt: &Attempt<'_>, ran: Ran, place: &OutputPlace) -> Result<Attempted, RunError> {
+        self.keep_words(attempt.number, &ran);
+        let observed = Observed {
+            end: ran.end,
+            output: None,
+            findings: Findings::new(),
+            usage: usage::read(place),
+            confinement: ran.confinement,
+            last_words: Vec::new(),
+        };
+        let made = self.record(attempt, Judgement::Stopped, Some(observed)).await?;
+        Ok(Attempted::Stopped(made))
     }
 
     /// How many attempts there may be.

@@ -90,7 +90,7 @@ impl Ready<'_, '_> {
                     (ended, Some(made))
                 }
                 Attempted::Valid(validated, made) => (Some(Verdict::Valid(validated)), Some(made)),
-                Attempted::Stopped => (Some(Verdict::failed(RunReason::Stopped)), None),
+                Attempted::Stopped(made) => (Some(Verdict::failed(RunReason::Stopped)), Some(made)),
                 Attempted::NotStarted(told) => (Some(Verdict::told(RunReason::Sandbox, told)), None),
                 Attempted::Changed(path, made) => {
                     let told = format!(

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use harness::{Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, exit, fit, read_document, take_file};
+use harness::{
+    Contract, Dialect, FILE, Harness, Lock, Request, Secrets, check, check_unlocked, exit, read_document, take_file,
+};
 use screening::result::strip::{Class, Classes};
 use serde_json::json;
 
@@ -75,7 +77,7 @@ impl Check {
 }
 
 /// Loads a harness, and says where its runs would keep their state.
-fn load(directory: &Path, config: Option<&Path>) -> Result<(Harness, PathBuf), String> {
+pub(super) fn load(directory: &Path, config: Option<&Path>) -> Result<(Harness, PathBuf), String> {
     let harness = Harness::load(directory).map_err(|faults| faults.to_string())?;
     let config = setting::config(directory, config).map_err(|error| format!("error: {error:#}"))?;
     let state = config.state.dir;
@@ -91,11 +93,11 @@ pub(super) fn lock(directory: &Path, config: Option<&Path>) -> anyhow::Result<u8
             return Ok(exit::CONFIG);
         }
     };
-    let sandbox = fit(&harness, &state);
-    for fault in &sandbox.faults {
+    let advice = check_unlocked(&harness, Request::default(), &state, &environment());
+    for fault in &advice.faults {
         output::note(&format!("fault: {fault}"));
     }
-    if !sandbox.faults.is_empty() {
+    if !advice.faults.is_empty() {
         return Ok(exit::CONFIG);
     }
     Lock::of(&harness).write(&harness.root)?;

@@ -1,4 +1,4 @@
-//! Ctrl-C and termination: runtimes are killed, tokens revoked and records written before the command ends.
+//! Ctrl-C, termination and a terminal that goes away: runtimes are killed, tokens revoked and records written before the command ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,11 +21,17 @@ impl Signals {
         let seen = code.clone();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        // Who was started to outlive its terminal (`nohup`) does.
+        let mut hangup = match is_ignored(HANGUP) {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
         tokio::spawn(async move {
             loop {
                 let number = tokio::select! {
                     _ = interrupt.recv() => 130,
                     _ = terminate.recv() => 143,
+                    Some(_) = async { hangup.as_mut()?.recv().await } => 129,
                 };
                 seen.store(number, Ordering::SeqCst);
                 tell.send_replace(Stop::Caller);
@@ -44,3 +50,13 @@ impl Signals {
         Some(self.code.load(Ordering::SeqCst)).filter(|code| *code != 0)
     }
 }
+
+/// Whether whoever started us wants this signal ignored.
+fn is_ignored(number: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (number - 1) & 1 == 1)
+}
+
+const HANGUP: u32 = 1;
