@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::environment::repository;
-use crate::support::{Agent, Issuer, Setup, eventually};
+use crate::support::{Agent, Issuer, Peer, Setup, Speaks, eventually, tool};
 
 fn diary(sandbox: Value) -> Value {
     let home = repository().join("tests/end_to_end/stdio");
@@ -132,4 +132,40 @@ async fn a_state_directory_that_others_can_write_is_refused() {
     let refused = home.cli(&["serve"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("can be written by others"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_unknown_server_offers_beside_its_tools_waits_for_approval() {
+    let issuer = Issuer::start().await;
+    let peer = Peer::start(Speaks::Legacy, &[]).await;
+    peer.list("tools", &[tool("work")]);
+    peer.list("prompts", &[json!({"name": "greet"})]);
+    peer.list("resources", &[json!({"name": "note", "uri": "note:1"})]);
+    let gateway = Setup::new()
+        .issuer(&issuer)
+        .peer("shady", &peer)
+        .set("servers.shady.trust", "unknown")
+        .start()
+        .await;
+    let ann = Agent::connect(&gateway, "/mcp/shady", &issuer.token("ann")).await;
+    let names = async |kind: &str| {
+        let answer = ann.request(&format!("{kind}/list"), json!({})).await;
+        let listed = answer.result()[kind].as_array().cloned().unwrap_or_default();
+        listed
+            .iter()
+            .map(|item| item["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    eventually("the server is discovered", 60, async || {
+        gateway.home.cli(&["tool", "list"]).stdout.contains("shady/work")
+    })
+    .await;
+    assert_eq!((names("prompts").await, names("resources").await), (vec![], vec![]));
+    let refused = ann.request("prompts/get", json!({"name": "greet"})).await;
+    assert!(!refused.last()["error"].is_null(), "{}", refused.text());
+    gateway.home.cli(&["tool", "approve", "shady/*"]).success();
+    eventually("they are listed", 20, async || {
+        names("prompts").await == ["greet"] && names("resources").await == ["note"]
+    })
+    .await;
 }

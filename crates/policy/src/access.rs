@@ -238,6 +238,10 @@ impl PolicySnapshot {
             Some(Standing::Quarantined(_)) => return Err(builtin(ReasonCode::DenyToolQuarantined, target.entry())),
             Some(Standing::Approved) | None => {}
         }
+        let is_beside_tools = matches!(target, Target::Resource { .. } | Target::Prompt { .. });
+        if is_beside_tools && self.inventory().awaits_approval(target.server()) {
+            return Err(builtin(ReasonCode::DenyToolQuarantined, None));
+        }
         if !target.suits(action) {
             return Err(builtin(ReasonCode::DenyNoMatchingRule, target.entry()));
         }

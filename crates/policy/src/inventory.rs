@@ -178,6 +178,19 @@ impl Inventory {
         self.servers.get(id)
     }
 
+    /// Whether nobody has approved yet what a server offers beside its tools: prompts, resources and templates of an unknown server
+    /// wait until all its tools are approved, and again when one is new or has changed.
+    pub(crate) fn awaits_approval(&self, id: &ServerId) -> bool {
+        let is_unknown = self
+            .servers
+            .get(id)
+            .is_some_and(|server| server.trust == Trust::Unknown);
+        is_unknown && {
+            let mut tools = self.tools.iter().filter(|tool| tool.id.server == *id).peekable();
+            tools.peek().is_none() || tools.any(|tool| tool.standing != Standing::Approved)
+        }
+    }
+
     /// Every tool in order of id, quarantined ones included. For operators: callers see [`crate::PolicySnapshot::visible`].
     #[must_use]
     pub fn tools(&self) -> &[Arc<ToolEntry>] {
