@@ -20,9 +20,7 @@ pub(crate) async fn launcher(config: &Local, memory: Memory) -> Option<Arc<Launc
     let servers = &config.servers;
     let needed = servers.values().any(|server| matches!(server.reach, Reach::Process(_)));
     match needed {
-        true => Some(Arc::new(
-            tier::probed(&config.state.dir, config.tier, memory).await,
-        )),
+        true => Some(Arc::new(tier::probed(&config.state.dir, config.tier, memory).await)),
         false => None,
     }
 }
