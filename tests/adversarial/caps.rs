@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 
 use crate::support::agent::call_body;
@@ -170,6 +173,37 @@ async fn what_http_itself_refuses_has_a_receipt() {
         assert_eq!(receipt["principal"]["sub"], "unauthenticated");
     }
     assert_eq!(town.gateway.ask(Ask::new("GET", "/healthz")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_of_http_2_that_is_too_large_has_a_receipt() {
+    let town = Town::with(&["read"], |setup| setup).await;
+    let wire = TokioIo::new(town.gateway.mcp.connect().await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), wire)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |length: usize| {
+        let request = http::Request::get(format!("http://{}/mcp", town.gateway.mcp.address))
+            .header("x-long", "x".repeat(length))
+            .body(Empty::<Bytes>::new())
+            .unwrap();
+        sender.send_request(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(
+        ask(60_000).await,
+        401,
+        "the twin: it is read, and asks without a credential"
+    );
+    assert_eq!(ask(100_000).await, 431);
+    let records = receipts(&all(&town.gateway.home));
+    let mut told: Vec<_> = records
+        .iter()
+        .map(|r| r["decision"]["reason_codes"][0].clone())
+        .collect();
+    told.retain(|code| matches!(code.as_str(), Some("DENY_NO_AUTHN" | "DENY_MALFORMED")));
+    told.sort_by_key(ToString::to_string);
+    assert_eq!(told, ["DENY_MALFORMED", "DENY_NO_AUTHN"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,6 +90,41 @@ async fn in_2025_03_26_every_member_of_a_batch_is_decided_and_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_batch_takes_one_seat_and_its_answers_count_while_it_waits() {
+    let harbour = Harbour::with(Speaks::Legacy, &["large"], |setup| {
+        setup
+            .set("limits.concurrency", json!({"per_principal": 2, "per_server": 64}))
+            .set("servers.peer.trust", "internal")
+    })
+    .await;
+    let agent = harbour.declaring("ann", json!({"protocolVersion": "2025-03-26"})).await;
+    let of = |bytes: usize| json!({"content": [{"type": "text", "text": "x".repeat(bytes)}]}).to_string();
+    harbour.peer.always("large", Turn::Result(of(20 << 10)));
+    let five: Vec<Value> = (0..5).map(|id| call(id, "large")).collect();
+    let answers = agent.send(json!(five).to_string()).await.json();
+    let refused = |answers: &Value| -> Vec<Value> {
+        let answers = answers.as_array().unwrap().iter();
+        answers
+            .filter(|answer| answer.get("error").is_some())
+            .map(|answer| answer["error"]["data"]["reason_codes"][0].clone())
+            .collect()
+    };
+    assert_eq!(refused(&answers), [] as [Value; 0], "they walk one after the other");
+    harbour.peer.always("large", Turn::Result(of(24 << 20)));
+    let answers = agent.send(json!(five).to_string()).await.json();
+    assert_eq!(
+        refused(&answers),
+        ["DENY_CONCURRENCY"; 2],
+        "three are more than what may be unread"
+    );
+    assert_eq!(
+        agent.call("large", json!({})).await.status,
+        200,
+        "and all of it is free again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_cannot_use_the_session_that_takes_batches() {
     // R105
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;

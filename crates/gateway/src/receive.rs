@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method as Verb, Request as HttpRequest, Response, StatusCode};
+use http::{Method as Verb, Request as HttpRequest, Response, StatusCode, Version};
 use hyper::body::Body;
 use ledger::{Arrival, Ending};
 use mcp::http::AnswerForm;
@@ -20,6 +20,7 @@ use vocabulary::{ReasonCode, ServerId};
 use crate::context::Ended;
 use crate::context::incoming::IncomingRequest;
 use crate::edge::authenticate::AuthenticatedHead;
+use crate::edge::listen::LARGEST_HEAD;
 use crate::edge::route::Route;
 use crate::edge::{Peer, metadata};
 use crate::era;
@@ -85,7 +86,8 @@ enum Received {
     /// A notification or an answer was taken; there is nothing to say.
     Taken,
     Ended(Box<Ended>),
-    Batch(Vec<(Arrival, Ended)>),
+    /// Each member is on record and counted already.
+    Batch(Vec<Answer>),
 }
 
 impl From<Ended> for Received {
@@ -146,7 +148,7 @@ where
             ended.reply = ended.reply.in_form(form);
             conclude(gateway, &arrival, *ended, 0).await
         }
-        Received::Batch(members) => Box::pin(conclude_batch(gateway, members, form)).await,
+        Received::Batch(answers) => Answer::batch(answers, form),
     }
 }
 
@@ -177,6 +179,11 @@ async fn identify(
     head: Parts,
     peer: &Peer,
 ) -> Result<AuthenticatedHead, Box<Ended>> {
+    if is_too_large(&head) {
+        let (status, reason) = (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, ReasonCode::DenyMalformed);
+        let reply = Prepared::status(status, None, "the head of the request is larger than 64 KiB", reason);
+        return Err(unidentified(reason, reply));
+    }
     if !snapshot.allowed_hosts.admits(&head.uri, &head.headers) {
         let reason = ReasonCode::DenyOrigin;
         let message = "the Host or Origin header is not one this gateway serves";
@@ -191,6 +198,15 @@ async fn identify(
         let reply = Prepared::status(StatusCode::UNAUTHORIZED, None, &sentence(reason), reason);
         unidentified(reason, reply.with_challenge(challenge))
     })
+}
+
+/// Whether a head is larger than HTTP/1.1 lets one become; in HTTP/2 nobody else looks.
+fn is_too_large(head: &Parts) -> bool {
+    head.version == Version::HTTP_2 && {
+        let fields = head.headers.iter();
+        let size: usize = fields.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        size + head.uri.path().len() > LARGEST_HEAD
+    }
 }
 
 fn unidentified(reason: ReasonCode, reply: Prepared) -> Box<Ended> {
@@ -278,10 +294,14 @@ async fn take_message(gateway: &Gateway, incoming: &IncomingRequest, message: Me
     }
 }
 
-/// Each member of a batch walks by itself and has a record of its own.
+/// Each member of a batch walks by itself and has a record of its own, and its answer counts while the others are waited for.
+/// They walk one after the other, so one seat does for all of them.
 async fn take_batch(gateway: &Gateway, incoming: IncomingRequest, members: Vec<Bytes>, depth: usize) -> Received {
-    let mut ended = Vec::new();
+    let mut answers: Vec<Answer> = Vec::new();
     for member in members {
+        if let Some(before) = answers.last_mut() {
+            before.free_seat();
+        }
         let arrival = Arrival {
             size_bytes_in: member.len() as u64,
             ..arrival(incoming.head.headers(), incoming.arrival.address)
@@ -306,10 +326,10 @@ async fn take_batch(gateway: &Gateway, incoming: IncomingRequest, members: Vec<B
         };
         match received {
             Received::Taken | Received::Batch(_) => {}
-            Received::Ended(one) => ended.push((arrival, *one)),
+            Received::Ended(one) => answers.push(conclude(gateway, &arrival, *one, 0).await),
         }
     }
-    Received::Batch(ended)
+    Received::Batch(answers)
 }
 
 fn malformed(incoming: &IncomingRequest, fault: Malformed) -> Ended {
@@ -326,15 +346,6 @@ fn malformed(incoming: &IncomingRequest, fault: Malformed) -> Ended {
         reply: Prepared::refusal(None, data).with_status(status),
         ..incoming.unreadable_because(status, "", reason)
     }
-}
-
-/// Every member of a batch is recorded; the answers leave together.
-async fn conclude_batch(gateway: &Gateway, members: Vec<(Arrival, Ended)>, form: AnswerForm) -> Answer {
-    let mut answers = Vec::with_capacity(members.len());
-    for (arrival, ended) in members {
-        answers.push(conclude(gateway, &arrival, ended, 0).await);
-    }
-    Answer::batch(answers, form)
 }
 
 /// Writes the record, then lets the answer go. `said` bytes went before it, on the same stream.

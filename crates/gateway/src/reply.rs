@@ -354,6 +354,13 @@ impl Answer {
         self
     }
 
+    /// Lets the seat of its call go before it has left: its bytes still count.
+    pub(crate) fn free_seat(&mut self) {
+        if let Some(hold) = self.hold.as_mut().and_then(Arc::get_mut) {
+            hold.free_seat();
+        }
+    }
+
     fn plain(status: StatusCode, said: Said) -> Self {
         let head = Prepared::empty(status).head;
         let hold = None;
@@ -368,7 +375,7 @@ impl Answer {
     /// The answers of a batch, as one array.
     pub(crate) fn batch(answers: Vec<Self>, form: AnswerForm) -> Self {
         let said = answers.into_iter().filter_map(Self::into_message);
-        let messages: Vec<ClientMessage> = said.map(|(message, _)| message).collect();
+        let (messages, holds): (Vec<ClientMessage>, Vec<_>) = said.unzip();
         if messages.is_empty() {
             return Self::acknowledged();
         }
@@ -377,7 +384,7 @@ impl Answer {
             AnswerForm::Json => Said::Message(batch),
             AnswerForm::EventStream => Said::Event(Event::of(&batch, None)),
         };
-        Self::plain(StatusCode::OK, said)
+        Self::plain(StatusCode::OK, said).counted(OnItsWay::together(holds))
     }
 
     /// A notification was taken; there is nothing to say.

@@ -30,7 +30,10 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 /// How often a connection is looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
-const LARGEST_HEAD: usize = 64 * 1024;
+/// The largest head of a request.
+pub(crate) const LARGEST_HEAD: usize = 64 * 1024;
+/// What HTTP/2 hands over at most: the library answers larger ones by itself, and nobody hears of it.
+const LARGEST_HEAD_SEEN: u32 = 256 * 1024;
 
 /// A bound address, with or without TLS.
 pub struct Door {
@@ -173,7 +176,7 @@ where
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(128)
-        .max_header_list_size(LARGEST_HEAD as u32)
+        .max_header_list_size(LARGEST_HEAD_SEEN)
         .keep_alive_interval(Duration::from_secs(30));
     let activity = Arc::new(Activity::default());
     let (noted, address) = (activity.clone(), peer.address);

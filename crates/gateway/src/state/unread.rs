@@ -30,7 +30,9 @@ struct Taken {
 /// Something on its way to a client; over when the last of it has left.
 pub(crate) struct OnItsWay {
     counted: Option<Counted>,
-    _slot: Option<InFlight>,
+    slot: Option<InFlight>,
+    /// What leaves with it.
+    _others: Vec<Arc<Self>>,
 }
 
 struct Counted {
@@ -63,7 +65,32 @@ impl Unread {
         });
         let slot = slot.filter(|_| bytes >= SEATED);
         let held = counted.is_some() || slot.is_some();
-        held.then(|| Arc::new(OnItsWay { counted, _slot: slot }))
+        held.then(|| {
+            Arc::new(OnItsWay {
+                counted,
+                slot,
+                _others: Vec::new(),
+            })
+        })
+    }
+}
+
+impl OnItsWay {
+    /// All of these, which leave as one.
+    pub(crate) fn together(holds: Vec<Option<Arc<Self>>>) -> Option<Arc<Self>> {
+        let others: Vec<Arc<Self>> = holds.into_iter().flatten().collect();
+        (!others.is_empty()).then(|| {
+            Arc::new(Self {
+                counted: None,
+                slot: None,
+                _others: others,
+            })
+        })
+    }
+
+    /// Gives the seat back; the bytes count on.
+    pub(crate) fn free_seat(&mut self) {
+        self.slot = None;
     }
 }
 
