@@ -136,7 +136,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Records",
-        r##"{"type":"object","required":["records"],"properties":{"records":{"type":"array","items":{"$ref":"#/components/schemas/Record"}}}}"##,
+        r##"{"type":"object","required":["records"],"properties":{"records":{"type":"array","items":{"$ref":"#/components/schemas/Record"}},"index_behind":{"type":"boolean","description":"The newest records may be missing: the index of the log could not be written."}}}"##,
     ),
     (
         "Tool",

@@ -177,6 +177,9 @@ pub trait Activity: Send + Sync {
     /// When the log cannot be read.
     fn list(&self, filter: &ActivityFilter) -> Result<Vec<String>, PortError>;
 
+    /// Whether the last listing may miss the newest records: what finds them could not be written.
+    fn is_behind(&self) -> bool;
+
     /// One record, exactly as stored.
     ///
     /// # Errors

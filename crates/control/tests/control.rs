@@ -249,6 +249,10 @@ impl Activity for Port {
         Ok(vec![LINE.to_owned(), LINE.to_owned()])
     }
 
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     fn show(&self, name: RecordName) -> Result<Option<String>, PortError> {
         Ok((name == RecordName::Seq(7)).then(|| LINE.to_owned()))
     }

@@ -6,6 +6,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::reserve::Reserve;
+
+mod reserve;
+
 /// Where a line begins.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Position {
@@ -235,6 +239,7 @@ pub(crate) struct Tail {
     length: u64,
     /// A failed write may have left bytes behind that could not be taken back yet.
     torn: bool,
+    reserve: Reserve,
     /// Held for as long as this process may write.
     _lock: File,
     #[cfg(test)]
@@ -253,6 +258,7 @@ impl Tail {
             file: Arc::new(file),
             length,
             torn: false,
+            reserve: Reserve::default(),
             _lock: lock,
             #[cfg(test)]
             faults: tests::Faults::default(),
@@ -279,6 +285,7 @@ impl Tail {
         if self.torn {
             self.cut_back()?;
         }
+        self.reserve.keep_ahead(&self.file, self.length);
         match self.write(bytes) {
             Ok(()) => {
                 self.length += bytes.len() as u64;
@@ -297,33 +304,64 @@ impl Tail {
     pub(crate) fn cut_to(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.length = length;
+        self.reserve.cut_to(length);
         Ok(())
     }
 
-    /// Starts the next segment, after this one and `open` (the intents without a final) are on disk.
-    pub(crate) fn rotate(&mut self, open: &[Position]) -> io::Result<()> {
-        let next = self.number + 1;
+    /// Starts the next segment, after this one and `open` (the intents without a final) are on disk. Says whether it did: on
+    /// a full disk this one grows on, for as long as it has room of its own.
+    pub(crate) fn rotate(&mut self, open: &[Position]) -> io::Result<bool> {
         if self.torn {
             self.cut_back()?;
         }
         self.file.sync_data()?;
+        let has_room = self.reserve.has_room(self.length);
+        let (file, reserve) = match self.next(open) {
+            Ok((_, reserve)) if has_room && !reserve.has_room(0) => return self.forget_next(),
+            Err(error) if has_room && error.kind() == io::ErrorKind::StorageFull => return self.forget_next(),
+            begun => begun?,
+        };
+        // What is open now stands in the new list; the old one has served.
+        let _ = fs::remove_file(open_intents_path(&self.reader, self.number));
+        // What was kept ahead of the old one is given back.
+        self.cut_back()?;
+        self.number += 1;
+        self.file = Arc::new(file);
+        self.length = 0;
+        self.reserve = reserve;
+        Ok(true)
+    }
+
+    /// Takes back what was begun of the next segment: it must not be found beside one that grows on.
+    fn forget_next(&self) -> io::Result<bool> {
+        let next = self.number + 1;
+        for path in [self.reader.path(next), open_intents_path(&self.reader, next)] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The segment after this one, empty.
+    fn next(&self, open: &[Position]) -> io::Result<(File, Reserve)> {
+        let next = self.number + 1;
         write_open_intents(&self.reader, next, open)?;
         let file = open_private(&self.reader.path(next), OpenOptions::new().append(true).create(true))?;
         if file.metadata()?.len() > 0 {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         File::open(self.reader.folder())?.sync_all()?;
-        // What is open now stands in the new list; the old one has served.
-        let _ = fs::remove_file(open_intents_path(&self.reader, self.number));
-        self.number = next;
-        self.file = Arc::new(file);
-        self.length = 0;
-        Ok(())
+        let mut reserve = Reserve::default();
+        reserve.keep_ahead(&file, 0);
+        Ok((file, reserve))
     }
 
     fn cut_back(&mut self) -> io::Result<()> {
         self.file.set_len(self.length)?;
         self.torn = false;
+        self.reserve.cut_to(self.length);
         Ok(())
     }
 

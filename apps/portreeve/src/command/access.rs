@@ -191,15 +191,19 @@ impl Client {
     }
 }
 
-/// The records of a listing, each exactly as stored.
-pub(super) fn records(body: &[u8]) -> anyhow::Result<Vec<&RawValue>> {
-    #[derive(serde::Deserialize)]
-    struct Records<'a> {
-        #[serde(borrow)]
-        records: Vec<&'a RawValue>,
-    }
-    let records: Records<'_> = serde_json::from_slice(body).context("the answer cannot be read")?;
-    Ok(records.records)
+/// A part of a listing, each record exactly as stored.
+#[derive(serde::Deserialize)]
+pub(super) struct Page<'a> {
+    #[serde(borrow)]
+    pub(super) records: Vec<&'a RawValue>,
+    /// The newest may be missing.
+    #[serde(default)]
+    pub(super) index_behind: bool,
+}
+
+/// Reads a part of a listing.
+pub(super) fn page(body: &[u8]) -> anyhow::Result<Page<'_>> {
+    serde_json::from_slice(body).context("the answer cannot be read")
 }
 
 /// A part of a path or a query, percent-encoded.

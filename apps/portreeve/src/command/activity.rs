@@ -7,7 +7,7 @@ use clap::Subcommand;
 use serde_json::Value;
 use vocabulary::{Clock, Timestamp};
 
-use super::access::{Access, encoded, records};
+use super::access::{Access, Page, encoded, page};
 use super::output::{self, Form, cell, flatten, local_time};
 use crate::config::{Local, units};
 
@@ -105,10 +105,14 @@ impl Activity {
 
 async fn list(access: &Access, filter: &Filter, limit: u64, form: Form) -> anyhow::Result<()> {
     let mut rows = Vec::new();
-    let (mut left, mut before) = (limit, None);
+    let (mut left, mut before, mut is_behind) = (limit, None, false);
     while left > 0 {
         let body = access.get_raw(&filter.path("before", before, left.min(PAGE))).await?;
-        let page = records(&body)?;
+        let Page {
+            records: page,
+            index_behind,
+        } = page(&body)?;
+        is_behind |= index_behind;
         match form.json {
             true => output::lines(page.iter().map(|record| record.get()))?,
             false => rows.extend(page.iter().map(|record| row(&parsed(record.get())))),
@@ -120,10 +124,20 @@ async fn list(access: &Access, filter: &Filter, limit: u64, form: Form) -> anyho
         }
         left = left.saturating_sub(count);
     }
-    if form.json {
-        Ok(())
-    } else {
-        output::table(&HEADING, rows)
+    if !form.json {
+        output::table(&HEADING, rows)?;
+    }
+    tell_if_behind(is_behind);
+    Ok(())
+}
+
+/// What is missing is told beside what is there.
+fn tell_if_behind(is_behind: bool) {
+    if is_behind {
+        output::note(
+            "the index of the log is behind: the newest records may be missing here. Make room on the disk of the state \
+             directory; the log itself is whole and can be read in `ledger/`",
+        );
     }
 }
 
@@ -139,10 +153,10 @@ async fn show(access: &Access, id: &str, form: Form) -> anyhow::Result<()> {
 async fn watch(access: &Access, filter: &Filter, form: Form) -> anyhow::Result<()> {
     anyhow::ensure!(access.is_running(), "no gateway runs, so there is nothing to follow");
     let newest = access.get_raw("/activity?limit=1").await?;
-    let mut after = records(&newest)?.first().map_or(0, |record| seq(record.get()));
+    let mut after = page(&newest)?.records.first().map_or(0, |record| seq(record.get()));
     loop {
         let body = access.get_raw(&filter.path("after", Some(after), PAGE)).await?;
-        for record in records(&body)?.iter().rev() {
+        for record in page(&body)?.records.iter().rev() {
             after = after.max(seq(record.get()));
             match form.json {
                 true => output::line(record.get())?,
@@ -166,7 +180,10 @@ async fn export(access: &Access, filter: &Filter, format: Format) -> anyhow::Res
     let mut after = 0;
     loop {
         let body = access.get_raw(&filter.path("after", Some(after), PAGE)).await?;
-        let page = records(&body)?;
+        let Page {
+            records: page,
+            index_behind,
+        } = page(&body)?;
         match format {
             Format::Jsonl => output::lines(page.iter().rev().map(|record| record.get()))?,
             Format::Csv => {
@@ -178,7 +195,10 @@ async fn export(access: &Access, filter: &Filter, format: Format) -> anyhow::Res
                 output::lines(rows.iter().map(String::as_str))?;
             }
         }
-        let Some(newest) = page.first() else { return Ok(()) };
+        let Some(newest) = page.first() else {
+            tell_if_behind(index_behind);
+            return Ok(());
+        };
         after = seq(newest.get());
     }
 }

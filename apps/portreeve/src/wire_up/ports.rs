@@ -161,6 +161,10 @@ impl ports::Activity for StateActivity {
         })
     }
 
+    fn is_behind(&self) -> bool {
+        self.0.is_behind()
+    }
+
     fn show(&self, name: RecordName) -> Result<Option<String>, PortError> {
         let key = match name {
             RecordName::Receipt(id) => RecordKey::Receipt(id),

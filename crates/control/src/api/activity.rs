@@ -70,8 +70,12 @@ pub(super) async fn list(call: Call) -> Result<Answer, Refusal> {
         before: number("before")?,
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
     };
-    let records = call.ask(move |plane| plane.ports().activity.list(&filter)).await?;
-    Ok(Answer::raw(enclose(&records)))
+    let listed = call.ask(move |plane| {
+        let activity = &plane.ports().activity;
+        activity.list(&filter).map(|records| (records, activity.is_behind()))
+    });
+    let (records, is_behind) = listed.await?;
+    Ok(Answer::raw(enclose(&records, is_behind)))
 }
 
 pub(super) async fn show(call: Call) -> Result<Answer, Refusal> {
@@ -85,7 +89,7 @@ pub(super) async fn show(call: Call) -> Result<Answer, Refusal> {
 }
 
 /// `{"records":[…]}` around lines that are JSON already.
-fn enclose(records: &[String]) -> Vec<u8> {
+fn enclose(records: &[String], is_behind: bool) -> Vec<u8> {
     let size: usize = records.iter().map(|record| record.len() + 1).sum();
     let mut body = Vec::with_capacity(size + 16);
     body.extend_from_slice(b"{\"records\":[");
@@ -95,7 +99,7 @@ fn enclose(records: &[String]) -> Vec<u8> {
         }
         body.extend_from_slice(record.as_bytes());
     }
-    body.extend_from_slice(b"]}");
+    body.extend_from_slice(if is_behind { br#"],"index_behind":true}"# } else { b"]}" });
     body
 }
 

@@ -205,8 +205,9 @@ impl Writer {
     fn write(&mut self, buffer: &[u8]) -> io::Result<Position> {
         if self.tail.length() >= self.segment_bytes {
             let open: Vec<Position> = self.open.values().copied().collect();
-            self.tail.rotate(&open)?;
-            self.syncer.changed_file();
+            if self.tail.rotate(&open)? {
+                self.syncer.changed_file();
+            }
         }
         let start = self.tail.end();
         self.tail.append(buffer)?;

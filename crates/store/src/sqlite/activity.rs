@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use ledger::{LedgerReader, Position, Span};
@@ -29,6 +30,8 @@ const BATCH: usize = 4096;
 pub struct Activity {
     connection: Mutex<Connection>,
     reader: LedgerReader,
+    /// The index could not take in what the log has.
+    behind: AtomicBool,
 }
 
 /// A record as it stands in the ledger.
@@ -77,6 +80,7 @@ impl Activity {
         Ok(Self {
             connection: Mutex::new(connection),
             reader: LedgerReader::of_state(state),
+            behind: AtomicBool::new(false),
         })
     }
 
@@ -106,12 +110,20 @@ impl Activity {
 
     /// On a full disk the index cannot grow; what it holds can still be read.
     fn catch_up_if_possible(&self) {
-        if let Err(error) = self.catch_up() {
+        let caught_up = self.catch_up();
+        self.behind.store(caught_up.is_err(), Ordering::Release);
+        if let Err(error) = caught_up {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the log's index cannot catch up"
             );
         }
+    }
+
+    /// Whether the last listing missed what the log holds: the index could not be written.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire)
     }
 
     /// The records that pass the filter, after catching up.
