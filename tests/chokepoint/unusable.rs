@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::scene::{SCHEMA, TOKEN, decisions, declaring, is_verbatim, is_withheld};
 use crate::support::setup::Home;
-use crate::support::{Act, Setup, Town, tool};
+use crate::support::{Act, Setup, Town, eventually, tool};
 
 const STRUCTURED: &str = r#"{"content":[],"structuredContent":{"n":"anything"}}"#;
 
@@ -82,6 +82,65 @@ async fn a_schema_that_cannot_be_used_warns_once_and_stops_nothing() {
     let agent = town.agent("ann").await;
     is_withheld("blocked", &agent.call("broken0", json!({})).await.last(), SCHEMA);
     assert_eq!(warnings(&town.gateway.home).len(), tools.len(), "a restart adds none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_schema_that_cannot_be_used_quarantines_and_one_with_unchecked_patterns_is_marked() {
+    let taking = |name: &str, property: Value| {
+        let schema = json!({"type": "object", "properties": {"a": property}});
+        json!({"name": name, "inputSchema": schema})
+    };
+    let offered = [
+        taking("plain", json!({"type": "string", "pattern": "^a+$"})),
+        taking("unchecked", json!({"type": "string", "pattern": "^(?=a)a$"})),
+        taking("broken", json!({"type": "string", "pattern": "^(a"})),
+        taking("marked", json!({"type": "string", "x-mcp-header": "no token"})),
+        taking("nothing", json!({"type": 7})),
+    ];
+    let town = Town::offering(&offered, |setup: Setup| setup.set("servers.files.trust", "verified")).await;
+    let home = &town.gateway.home;
+    eventually("the server is discovered", 20, async || {
+        tools(home, &[]).len() == offered.len()
+    })
+    .await;
+    let listed = tools(home, &[]);
+    let shown = |name: &str| listed.iter().find(|tool| tool["name"] == name).unwrap();
+    assert_eq!(shown("plain")["input_schema"], "enforced");
+    assert_eq!(shown("unchecked")["input_schema"], "partly");
+    let records = home.cli(&["activity", "list", "--type", "inventory", "--limit", "100", "--json"]);
+    let records: Vec<Value> = records
+        .success()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |name: &str| {
+        let added = records
+            .iter()
+            .find(|record| record["subject"] == format!("files/{name}") && record["action"] == "tool_added");
+        added.unwrap_or_else(|| panic!("{name}: {records:?}"))["message"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(told("plain").ends_with(": approved"), "{}", told("plain"));
+    for (name, why) in [
+        ("broken", "a pattern that is not a regular expression"),
+        ("marked", "an `x-mcp-header` mark that is not valid"),
+        ("nothing", "not a schema that arguments can be checked with"),
+    ] {
+        assert_eq!(shown(name)["standing"], "quarantined", "{name}");
+        assert!(
+            shown(name)["cause"].as_str().unwrap().contains(why),
+            "{:?}",
+            shown(name)
+        );
+        assert!(
+            told(name).contains("quarantined: ") && told(name).contains(why),
+            "{}",
+            told(name)
+        );
+    }
+    assert_eq!(town.agent("ann").await.names().await, ["plain", "unchecked"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -163,3 +163,30 @@ async fn a_change_that_a_server_announces_is_passed_on_though_nothing_differs() 
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_is_not_kept_is_neither_told_nor_recorded_as_one_that_is() {
+    for speaks in [Speaks::Legacy, Speaks::Modern] {
+        let harbour = Harbour::with(speaks, &["read"], |setup| setup).await;
+        let agent = harbour.agent("ann").await;
+        let mut refused = None;
+        for number in 0..300 {
+            let answer = agent
+                .request("resources/subscribe", json!({"uri": format!("a:{number}")}))
+                .await;
+            if answer.last().get("error").is_some() {
+                refused = Some((number, answer));
+                break;
+            }
+        }
+        let (kept, answer) = refused.expect("a session has a bound");
+        assert_eq!(kept, 256, "{speaks:?}");
+        assert_eq!(answer.reason_codes(), ["DENY_CONCURRENCY"], "{}", answer.text());
+        let receipt = harbour.gateway.receipt_named_by(&answer);
+        assert_eq!(receipt["outcome"]["status"], "error", "{receipt}");
+        let freed = agent.request("resources/unsubscribe", json!({"uri": "a:0"})).await;
+        assert_eq!(freed.result(), json!({}), "{}", freed.text());
+        let again = agent.request("resources/subscribe", json!({"uri": "a:256"})).await;
+        assert_eq!(again.result(), json!({}), "{speaks:?}: {}", again.text());
+    }
+}

@@ -55,6 +55,14 @@ impl CallOutcome {
         }
     }
 
+    /// It was not kept, for this reason.
+    pub(crate) fn not_kept(reason: ReasonCode, reply: Prepared) -> Self {
+        Self {
+            reason: Some(reason),
+            ..Self::stopped(reply)
+        }
+    }
+
     /// There is no answer, or none that can be read.
     fn failed(failure: &Failure, reply: Prepared) -> Self {
         let status = if matches!(failure, Failure::TimedOut) {

@@ -133,7 +133,7 @@ impl Snapshot {
         let rules_since = plan.rules_since();
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
         let mut tools: HashMap<ToolId, Vec<Arc<CompiledTool>>> = HashMap::new();
-        let (mut unusable, mut outputs) = (Vec::new(), Vec::new());
+        let (mut unusable, mut usable) = (Vec::new(), Vec::new());
         let entries = inventory.tools().iter().enumerate();
         for (place, entry) in entries.filter(|(_, entry)| entry.standing == Standing::Approved) {
             let key = (entry.id.server.clone(), entry.id.name.as_str().to_owned());
@@ -152,19 +152,19 @@ impl Snapshot {
                         .find(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
                 })
                 .cloned();
-            match kept.map_or_else(|| CompiledTool::compile(entry, fields, plan.limits.arguments), Some) {
-                Some(tool) => {
-                    outputs.push((place, tool.output_state()));
+            match kept.map_or_else(|| CompiledTool::compile(entry, fields, plan.limits.arguments), Ok) {
+                Ok(tool) => {
+                    usable.push((place, tool.input_state(), tool.output_state()));
                     tools.entry(entry.id.clone()).or_default().push(tool);
                 }
-                None => unusable.push(place),
+                Err(fault) => unusable.push((place, fault)),
             }
         }
-        for place in unusable {
-            inventory.quarantine_schema(place);
+        for (place, fault) in unusable {
+            inventory.quarantine_schema(place, fault);
         }
-        for (place, output) in outputs {
-            inventory.note_output(place, output);
+        for (place, input, output) in usable {
+            inventory.note_schemas(place, input, output);
         }
         for place in doubtful(&inventory, &plan.screening) {
             inventory.doubt(place);

@@ -11,7 +11,9 @@ pub(crate) mod offered;
 pub(crate) mod pin;
 pub(crate) mod snapshot;
 
-use entry::{OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read};
+use entry::{
+    DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read,
+};
 use pin::{Presence, StoredServer, StoredTool};
 
 /// What the operator says of a server.
@@ -124,6 +126,7 @@ impl Inventory {
             definition_hash: Digest::of(b""),
             input_schema: Arc::default(),
             output_schema: None,
+            input: InputState::Declared,
             output: OutputState::Absent,
             risk,
             trust: server.trust,
@@ -142,8 +145,7 @@ impl Inventory {
     }
 
     /// Quarantines a tool whose input schema cannot be used: arguments never leave unchecked.
-    pub fn quarantine_schema(&mut self, place: usize) {
-        let fault = entry::DefinitionFault::UncheckableSchema;
+    pub fn quarantine_schema(&mut self, place: usize, fault: DefinitionFault) {
         self.change(place, |entry| {
             entry.standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
         });
@@ -156,9 +158,9 @@ impl Inventory {
         });
     }
 
-    /// Says what became of a tool's output schema.
-    pub fn note_output(&mut self, place: usize, state: OutputState) {
-        self.change(place, |entry| entry.output = state);
+    /// Says what became of a tool's schemas.
+    pub fn note_schemas(&mut self, place: usize, input: InputState, output: OutputState) {
+        self.change(place, |entry| (entry.input, entry.output) = (input, output));
     }
 
     fn change(&mut self, place: usize, change: impl FnOnce(&mut ToolEntry)) {
@@ -269,7 +271,7 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
             hints,
             schemas,
         }) if name == tool.name => (hash, hints, schemas),
-        Ok(ReadDefinition { hash, hints, .. }) => (hash, hints, Err(entry::DefinitionFault::BadName)),
+        Ok(ReadDefinition { hash, hints, .. }) => (hash, hints, Err(DefinitionFault::BadName)),
         Err(fault) => (Digest::of(&tool.definition), Hints::default(), Err(fault)),
     };
     let pinned = StoredTool { seen, ..tool.clone() };
@@ -292,6 +294,7 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
         definition: tool.definition.clone(),
         definition_hash: seen,
         input_schema: schemas.input,
+        input: InputState::Declared,
         output: match &schemas.output {
             Some(_) => OutputState::Declared,
             None => OutputState::Absent,
@@ -309,7 +312,6 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::entry::DefinitionFault;
     use crate::tests::{digest, discovered, facts, server, town};
 
     // R099, R100, R101

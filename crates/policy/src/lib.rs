@@ -22,7 +22,9 @@ pub use caller::Caller;
 pub use context::CallFacts;
 pub use decide::{Decision, Grounds, Verdict};
 pub use explain::{Explanation, Finding, PolicyFinding};
-pub use inventory::entry::{DefinitionFault, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry};
+pub use inventory::entry::{
+    DefinitionFault, InputState, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry,
+};
 pub use inventory::offered::Shown;
 pub use inventory::pin::{
     ApproveFault, Change, Discovery, InventoryEvent, Merged, Presence, StoredInstructions, StoredServer, StoredTool,

@@ -46,6 +46,9 @@ pub enum SchemaFault {
     /// References lead back to their start without going down into the value.
     #[error("references run in a circle")]
     ReferenceCycle,
+    /// A pattern is no regular expression: nobody could say what it lets through.
+    #[error("a pattern is not a regular expression")]
+    BadPattern,
     /// It has too many patterns, or one is too long or too large when compiled.
     #[error("a pattern is too large")]
     PatternTooLarge,

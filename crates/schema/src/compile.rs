@@ -106,7 +106,11 @@ pub(crate) fn compile_with(
     let validator = match build(&emission.document(), (graph.dialect, formats), &patterns) {
         Some(validator) => validator,
         None => {
-            emission.leave_out(patterns.unusable(graph.dialect)?, unchecked);
+            let unusable = patterns.unusable(graph.dialect)?;
+            if unchecked == Unchecked::LeaveTheRest && unusable.iter().any(|text| !is_regex(text)) {
+                return Err(SchemaFault::BadPattern);
+            }
+            emission.leave_out(unusable, unchecked);
             build(&emission.document(), (graph.dialect, formats), &patterns).ok_or(SchemaFault::NotASchema)?
         }
     };

@@ -5,8 +5,7 @@ mod names;
 pub mod secrets;
 mod size;
 
-use schema::ArgumentSchema;
-pub use schema::{Fields, SchemaFault};
+pub use schema::{ArgumentSchema, Fields, SchemaFault};
 use vocabulary::canonical::{self, Spelling};
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, ReasonCode};
@@ -31,6 +30,12 @@ impl ArgumentRules {
     #[must_use]
     pub fn new(limits: Limits, schema: ArgumentSchema) -> Self {
         Self { limits, schema }
+    }
+
+    /// Whether the schema has patterns that are not checked.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        !self.schema.dropped_patterns().is_empty()
     }
 }
 

@@ -92,10 +92,26 @@ async fn list(access: &Access, server: Option<&str>, quarantined: bool, form: Fo
                 .map(String::as_str),
         );
     }
-    let names = ["/id", "/risk", "/trust", "/standing", "/cause", "/output_schema"];
+    let names = [
+        "/id",
+        "/risk",
+        "/trust",
+        "/standing",
+        "/cause",
+        "/input_schema",
+        "/output_schema",
+    ];
     let row = |tool: &Value| names.iter().map(|name| cell(tool, name)).collect();
     output::table(
-        &["tool", "risk", "trust", "standing", "cause", "output schema"],
+        &[
+            "tool",
+            "risk",
+            "trust",
+            "standing",
+            "cause",
+            "input schema",
+            "output schema",
+        ],
         tools.iter().map(row),
     )
 }

@@ -12,7 +12,10 @@ use gateway::ServerState;
 use ledger::{
     Event, Judgement, Note, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, ScreeningSubject,
 };
-use policy::{Change, Discovery, InventoryEvent, InventoryStore, Merged, Shown, StoredServer, merge};
+use policy::{
+    Change, DefinitionFault, Discovery, InventoryEvent, InventoryStore, Merged, QuarantineCause, Shown, Standing,
+    StoredServer, merge,
+};
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
 use screening::result::validate::{Declaration, Mode};
@@ -183,7 +186,8 @@ impl Running {
         let judged = tokio::task::spawn_blocking(move || {
             let (seen, forged) = without_forgeries(seen);
             let doubtful = doubtful(&seen, rules.sanitisation.action.detector().map(AsRef::as_ref));
-            let merged = merge(stored, Discovery { doubtful, ..seen }, &facts, now);
+            let mut merged = merge(stored, Discovery { doubtful, ..seen }, &facts, now);
+            tell_unusable_inputs(&mut merged);
             let mut warnings = unusable_schemas(before.as_ref(), &merged, rules.validation.mode);
             warnings.extend(forged_members(&merged, &forged));
             (merged, warnings)
@@ -301,6 +305,28 @@ fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
     definitions
         .chain(instructions.map(|text| Digest::of(text.as_bytes())))
         .collect()
+}
+
+/// A tool whose input schema cannot be used is quarantined, whatever its pin says: the log says so too.
+fn tell_unusable_inputs(merged: &mut Merged) {
+    let Merged { stored, events } = merged;
+    for event in events {
+        let (Change::ToolAdded { seen, standing, .. } | Change::ToolChanged { seen, standing, .. }) = &mut event.change
+        else {
+            continue;
+        };
+        let schema = stored.tools.iter().find(|tool| tool.seen == *seen).and_then(|tool| {
+            let span = mcp::server::member_span(&tool.definition, "inputSchema")?;
+            tool.definition.get(span)
+        });
+        let fault = match schema {
+            Some(schema) => gateway::input_fault(schema),
+            None => Some(DefinitionFault::BadInputSchema),
+        };
+        if let Some(fault) = fault {
+            *standing = Standing::Quarantined(QuarantineCause::BadDefinition(fault));
+        }
+    }
 }
 
 /// A warning for each output schema that cannot be used: once for a tool and a schema, since a tool is added or changed

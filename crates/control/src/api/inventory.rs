@@ -159,6 +159,7 @@ fn view(tool: &ToolEntry) -> Value {
         "trust": tool.trust.as_str(),
         "standing": standing_word(&tool.standing),
         "cause": cause,
+        "input_schema": tool.input.as_str(),
         "output_schema": tool.output.as_str(),
         "shown_to": {
             "era": tool.audience.era.map(Era::as_str),

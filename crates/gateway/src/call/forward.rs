@@ -22,7 +22,7 @@ use crate::call::rounds::binding::Binding;
 use crate::call::rounds::park::{park, resume};
 use crate::call::rounds::state::{self, Round};
 use crate::call::send::send;
-use crate::call::subscribe::{note_subscription, subscribe_here};
+use crate::call::subscribe::{Noted, note_subscription, subscribe_here, too_many};
 use crate::call::task;
 use crate::context::Ended;
 use crate::delivery::Asked;
@@ -205,7 +205,10 @@ async fn dispatch(stages: &Stages<'_>, request: &Request, mut forwarded: Forward
             let mut prepared = prepared;
             let dispatched = send(stages, request, &forwarded, &mut prepared).await;
             if is_subscription(request.method()) && matches!(dispatched, Ok(Dispatched::Result(_))) {
-                Box::pin(note_subscription(stages, &forwarded)).await;
+                let noted = Box::pin(note_subscription(stages, &forwarded)).await;
+                if noted == Noted::TooMany {
+                    return forwarded.end(stages, too_many(stages));
+                }
             }
             match dispatched {
                 Ok(Dispatched::Result(raw)) if forwarded.task.is_of_session() => {

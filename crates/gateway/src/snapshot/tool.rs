@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use mcp::headers::Marks;
 use mcp::method::federated;
-use policy::{OutputState, ToolEntry};
-use screening::arguments::{ArgumentRules, Fields};
+use policy::{DefinitionFault, InputState, OutputState, ToolEntry};
+use screening::arguments::{ArgumentRules, ArgumentSchema, Fields, SchemaFault};
 use screening::definition::unforged;
 use screening::result::validate::Declaration;
 use vocabulary::canonical;
@@ -38,15 +38,18 @@ pub(crate) struct ListedDefinition {
 const LONGEST_NAME: usize = 128;
 
 impl CompiledTool {
-    /// `None` where the input schema cannot be used.
-    pub(super) fn compile(entry: &Arc<ToolEntry>, fields: Fields, limits: json::Limits) -> Option<Arc<Self>> {
-        let rules = ArgumentRules::compile(limits, &entry.input_schema, fields).ok()?;
-        let marks = Marks::read(&entry.input_schema).ok()?;
+    /// What judges calls of a tool, or why its input schema cannot be used.
+    pub(super) fn compile(
+        entry: &Arc<ToolEntry>,
+        fields: Fields,
+        limits: json::Limits,
+    ) -> Result<Arc<Self>, DefinitionFault> {
+        let (schema, marks) = compile_input(&entry.input_schema, fields)?;
         let (plain, federated) = (OnceLock::new(), OnceLock::new());
         let (server, tool) = (&entry.id.server, &entry.id.name);
         tracing::debug!(%server, %tool, "what judges calls of a tool was compiled");
-        Some(Arc::new(Self {
-            rules,
+        Ok(Arc::new(Self {
+            rules: ArgumentRules::new(limits, schema),
             output: Declaration::compile(entry.output_schema.as_deref()),
             marks,
             needs_task: mcp::task::is_required(&entry.definition),
@@ -64,6 +67,13 @@ impl CompiledTool {
 
     pub(super) fn is_of(&self, entry: &ToolEntry) -> bool {
         self.entry.definition_hash == entry.definition_hash
+    }
+
+    pub(super) fn input_state(&self) -> InputState {
+        match self.rules.is_partial() {
+            true => InputState::Partly,
+            false => InputState::Enforced,
+        }
     }
 
     pub(super) fn output_state(&self) -> OutputState {
@@ -98,6 +108,24 @@ impl CompiledTool {
         };
         self.federated.get_or_init(make).as_ref()
     }
+}
+
+/// What is wrong with an input schema, if something is: a tool with such a one is quarantined, approved or not.
+#[must_use]
+pub fn input_fault(input_schema: &[u8]) -> Option<DefinitionFault> {
+    compile_input(input_schema, Fields::Closed).err()
+}
+
+fn compile_input(input_schema: &[u8], fields: Fields) -> Result<(ArgumentSchema, Marks), DefinitionFault> {
+    let schema = ArgumentSchema::compile(input_schema, fields).map_err(|fault| {
+        if fault == SchemaFault::BadPattern {
+            DefinitionFault::BadPattern
+        } else {
+            DefinitionFault::UncheckableSchema
+        }
+    })?;
+    let marks = Marks::read(input_schema).map_err(|_| DefinitionFault::BadHeaderMark)?;
+    Ok((schema, marks))
 }
 
 impl ListedDefinition {

@@ -73,29 +73,29 @@ async fn stand_by(gateway: &Gateway, incoming: &IncomingRequest, session: &Arc<S
     receiver
 }
 
-/// Listens to a server for a session, anew if what it listens for changed.
-pub(crate) async fn listen_for(gateway: &Gateway, standing: &RequestContext, server: &Arc<Server>) {
+/// Listens to a server for a session, anew if what it listens for changed. Says whether the server is heard.
+pub(crate) async fn listen_for(gateway: &Gateway, standing: &RequestContext, server: &Arc<Server>) -> bool {
     let (Some(shared), Some(session)) = (gateway.shared(), standing.session().cloned()) else {
-        return;
+        return false;
     };
     // A server that the principal may not use is not even contacted.
     if !usable(&gateway.in_force(), &standing.who, server.id()) {
         session.stop_listening(server.id());
-        return;
+        return false;
     }
     let modern = matches!(server.era_for(standing.client.era()).await, Ok(mcp::Era::Modern));
     if modern && session.subscribed_to(server.id()).is_empty() {
         session.stop_listening(server.id());
-        return;
+        return false;
     }
     if !modern && session.listens_to(server.id()) {
-        return;
+        return true;
     }
     let (ready, is_ready) = oneshot::channel();
     let (standing, heard) = (standing.clone(), server.clone());
     let task = tokio::spawn(keep_listening(shared, standing, heard, ready));
     session.keep_listening(server.id(), task.abort_handle());
-    let _ = tokio::time::timeout(SUBSCRIBING, is_ready).await;
+    matches!(tokio::time::timeout(SUBSCRIBING, is_ready).await, Ok(Ok(())))
 }
 
 /// Tells a session's client what changes, for as long as the session lives.

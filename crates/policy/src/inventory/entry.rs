@@ -34,12 +34,26 @@ pub struct ToolEntry {
     pub tier: SandboxTier,
     /// What the server says of the tool.
     pub hints: Hints,
+    /// What became of its input schema.
+    pub input: InputState,
     /// What became of its output schema.
     pub output: OutputState,
     /// Whether the tool may be seen and called.
     pub standing: Standing,
     /// Which clients get this definition.
     pub audience: Audience,
+}
+
+vocabulary::words! {
+    /// What became of a tool's input schema.
+    pub enum InputState {
+        /// Nobody has compiled it yet.
+        Declared = "declared",
+        /// Arguments are judged by it.
+        Enforced = "enforced",
+        /// Arguments are judged by it, but for patterns that no linear-time engine can run.
+        Partly = "partly",
+    }
 }
 
 vocabulary::words! {
@@ -111,6 +125,12 @@ pub enum DefinitionFault {
     /// `inputSchema` is no schema that can be used: arguments could not be checked.
     #[error("`inputSchema` is not a schema that arguments can be checked with")]
     UncheckableSchema,
+    /// A pattern of `inputSchema` says nothing that arguments can be checked with.
+    #[error("`inputSchema` has a pattern that is not a regular expression")]
+    BadPattern,
+    /// An argument could not be repeated in a header as the definition asks.
+    #[error("`inputSchema` has an `x-mcp-header` mark that is not valid")]
+    BadHeaderMark,
     /// The server offers more tools than are kept.
     #[error("the server offers more tools than the inventory holds")]
     TooMany,

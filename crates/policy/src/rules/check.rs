@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use vocabulary::{Risk, ServerId, Trust};
 
 use super::evaded::evadable;
-use super::reads::path_from;
+use super::reads::{Reads, path_from};
 use super::{Rule, Rules};
 use crate::access::methods::action_declarations;
 use crate::inventory::Inventory;
@@ -55,6 +55,7 @@ impl Rules {
             };
             faults.extend(unknown_names(rule, inventory));
             faults.extend(evadable(rule));
+            faults.extend(never_set(rule));
             let warning = |message| PolicyWarning {
                 policy_id: rule.id.clone(),
                 message,
@@ -97,6 +98,21 @@ fn type_faults(rule: &Rule, validator: &Validator) -> Vec<String> {
     let errors = result.validation_errors().map(|error| told(error));
     errors
         .chain(result.validation_warnings().map(|warning| told(warning)))
+        .collect()
+}
+
+/// What a rule reads and nothing sets: such a condition is decided before any call is made.
+fn never_set(rule: &Rule) -> Vec<String> {
+    let Ok(policy) = rule.policy.to_json() else {
+        return Vec::new();
+    };
+    let reads = Reads::of_policy(&policy);
+    let labels = "reads `context.session.labels`, which nothing sets: it is always empty";
+    let incident = "reads `context.incident`, which nothing sets: it is always normal and not active";
+    [(reads.session, labels), (reads.incident, incident)]
+        .into_iter()
+        .filter(|(is_read, _)| *is_read)
+        .map(|(_, message)| message.to_owned())
         .collect()
 }
 

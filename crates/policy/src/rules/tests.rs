@@ -237,6 +237,22 @@ fn typos_are_found() {
 }
 
 #[test]
+fn what_reads_what_is_never_set_is_warned_of() {
+    let text = r#"
+        @id("a") forbid (principal, action == Action::"tools/call", resource)
+        when { resource.risk != "low" && context.session.labels.contains("untrusted") };
+        @id("b") permit (principal, action, resource) when { !context.incident.active };
+        @id("c") permit (principal, action, resource) when { context.source.authn == "mtls" };"#;
+    assert_eq!(
+        warnings(text),
+        [
+            "policy `a`: reads `context.session.labels`, which nothing sets: it is always empty",
+            "policy `b`: reads `context.incident`, which nothing sets: it is always normal and not active",
+        ]
+    );
+}
+
+#[test]
 fn sound_policies_raise_no_warning() {
     let text = r#"
         @id("dev-reads")
@@ -244,9 +260,6 @@ fn sound_policies_raise_no_warning() {
         when { resource.risk == "low" && context.args has path && context.args.path like "/srv/agents/files/*" };
         @id("deploy-needs-a-human") @require("approval")
         permit (principal == Agent::"ci-bot", action == Action::"tools/call", resource == Tool::"files/write");
-        @id("no-writes-after-untrusted")
-        forbid (principal, action == Action::"tools/call", resource)
-        when { resource.risk != "low" && context.session.labels.contains("untrusted") };
         @id("claims") permit (principal, action == Action::"tools/call", resource)
         when { principal has claims.org && principal.claims.org == "acme" && ["a", "b"].contains(principal.claims.team) };
         @id("arguments") permit (principal, action == Action::"tools/call", resource)
@@ -255,7 +268,7 @@ fn sound_policies_raise_no_warning() {
                && context.args.list == [] && context.args.nested.deep is User && context has args.x.y }
         unless { context.args.force };
         @id("source") permit (principal, action, resource)
-        when { context.source.address.isInRange(ip("10.0.0.0/8")) && context.source.authn == "mtls" && !context.incident.active };
+        when { context.source.address.isInRange(ip("10.0.0.0/8")) && context.source.authn == "mtls" };
         @id("hints") permit (principal, action == Action::"tools/call", resource)
         when { resource has readOnlyHint && resource.readOnlyHint == context.args.confirm && resource.tier == "none" };
         @id("others") permit (principal, action == Action::"resources/read", resource in Server::"web");
