@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::support::harbour::everything;
 use crate::support::issuer::{but, claims};
@@ -40,13 +40,14 @@ const PAIRS: [(Client, Speaks); 4] = [
     (Client::Modern, Speaks::Modern),
 ];
 
-/// A server that tells of its resource at once and again when it is told to.
-async fn telling(server: Speaks) -> (Harbour, Arc<Notify>) {
+/// A server that tells of its resource when somebody has subscribed, and again when it is told to.
+async fn telling(server: Speaks) -> (Telling, Arc<Notify>) {
     let harbour = Harbour::with(server, &["work"], |setup| setup).await;
     harbour.agent("first").await.call("work", json!({})).await;
     let go_on = Arc::new(Notify::new());
+    let (subscribed, said) = watch::channel(false);
     let beats = [
-        Beat::Wait(Duration::from_millis(500)),
+        Beat::Since(said),
         update(1),
         Beat::Until(go_on.clone()),
         update(2),
@@ -65,12 +66,27 @@ async fn telling(server: Speaks) -> (Harbour, Arc<Notify>) {
         Beat::result(&ran("work")),
     ];
     harbour.peer.always("work", Turn::Stream(beats.to_vec()));
-    (harbour, go_on)
+    (Telling { harbour, subscribed }, go_on)
+}
+
+/// A gateway before such a server.
+struct Telling {
+    harbour: Harbour,
+    /// Whether somebody has subscribed.
+    subscribed: watch::Sender<bool>,
+}
+
+impl std::ops::Deref for Telling {
+    type Target = Harbour;
+
+    fn deref(&self) -> &Harbour {
+        &self.harbour
+    }
 }
 
 /// A stream that hears of the resource.
-async fn listening(harbour: &Harbour, client: Client, token: &str) -> Stream {
-    match client {
+async fn listening(harbour: &Telling, client: Client, token: &str) -> Stream {
+    let stream = match client {
         Client::Legacy => {
             let agent = Agent::connect(&harbour.gateway, "/mcp/peer", token).await;
             let stream = agent.listen(None).await;
@@ -83,7 +99,9 @@ async fn listening(harbour: &Harbour, client: Client, token: &str) -> Stream {
             let wanted = json!({"notifications": {"resourceSubscriptions": ["a:mine"]}});
             modern.follow("subscriptions/listen", wanted).await
         }
-    }
+    };
+    harbour.subscribed.send_replace(true);
+    stream
 }
 
 /// A call that is told of while it runs.
@@ -159,7 +177,7 @@ async fn rules_that_still_allow_it_let_what_follows_through() {
 }
 
 /// How long the credentials are good that are to end.
-const LIFETIME: i64 = 6;
+const LIFETIME: i64 = 12;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_when_the_credential_does_that_it_was_opened_with() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::server::Seen;
@@ -56,6 +56,8 @@ pub(crate) enum Beat {
     Wait(Duration),
     /// Until the test says so.
     Until(Arc<Notify>),
+    /// Until the test has said so, which it may have before.
+    Since(watch::Receiver<bool>),
     /// Breaks the connection off.
     Break,
     /// Until the other side hangs up, which is noted.

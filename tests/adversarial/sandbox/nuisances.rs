@@ -129,7 +129,7 @@ async fn a_killed_gateway(stage: Stage) {
 
 async fn a_flood(stage: Stage) {
     let scene = Scene::set(stage).await;
-    let gateway = scene.gateway(|setup| setup.set("limits.timeout", "20s")).await;
+    let gateway = scene.gateway(|setup| setup.set("limits.timeout", "60s")).await;
     for attempt in super::attempts::of_rows(&["X3"]) {
         let mut given = scene.given(&gateway);
         given.insert("bytes".to_owned(), json!(48 << 20));

@@ -72,6 +72,11 @@ async fn play(wire: &mut Wire, shared: &Shared, message: &Value, beat: Beat) -> 
             notice.notified().await;
             Ok(())
         }
+        Beat::Since(said) => {
+            let mut said = said.clone();
+            let _ = said.wait_for(|said| *said).await;
+            Ok(())
+        }
         Beat::Break => Err(io::ErrorKind::ConnectionAborted.into()),
         Beat::Hold => {
             wire.rest().await;

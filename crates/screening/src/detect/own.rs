@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use memchr::{memchr_iter, memchr2_iter, memchr3_iter};
+use memchr::{memchr, memchr_iter, memchr2_iter, memchr3_iter};
 
 use super::escape::character;
 use super::hidden::is_hidden;
@@ -58,7 +58,7 @@ fn spells_letters(raw: &[u8]) -> bool {
             && memchr3_iter(b'p', b't', b'r', raw)
                 .chain(memchr_iter(b'_', raw))
                 .any(hidden))
-        || raw.contains(&0x7f)
+        || memchr(0x7f, raw).is_some()
 }
 
 fn code(digits: Option<&[u8]>) -> Option<u32> {
