@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::operator::hold_nothing;
 use super::scene::TOKEN;
+use crate::support::records::lines_on_disk;
 use crate::support::wire::Ask;
-use crate::support::{Agent, Harbour, Setup, Speaks, tool};
+use crate::support::{Agent, Harbour, Setup, Speaks, Town, eventually, tool};
 
 /// A token that a path and a server's id can hold.
 const IN_A_PATH: &str = concat!("gl", "pat-x7kq2mvt9rzb4nwc8lpy");
@@ -134,5 +135,19 @@ async fn no_name_carries_a_secret_into_any_file() {
             let ((head, tail), (half_of_path, _)) = (TOKEN.split_at(12), IN_A_PATH.split_at(16));
             hold_nothing(&home.path(""), &[head, tail, half_of_path]);
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_is_called_like_a_secret_is_not_on_record_under_its_name() {
+    let offered = [tool("read"), tool(IN_A_PATH)];
+    let town = Town::offering(&offered, |setup: Setup| setup.set("servers.files.trust", "internal")).await;
+    let added = async || {
+        let lines = lines_on_disk(&town.gateway.home).into_iter();
+        lines.filter(|line| line.contains("tool_added")).collect::<Vec<_>>()
+    };
+    eventually("both are on record", 20, async || added().await.len() == 2).await;
+    for line in added().await {
+        assert!(!line.contains(IN_A_PATH), "{line}");
     }
 }

@@ -9,6 +9,7 @@ use ledger::{EgressAttempt, EgressResult, Event, HarnessWalls};
 use sandbox::{
     Attempt, Egress, Ending, Gate, HostResolver, Instance, LaunchFailure, Launcher, Plan, Report, Verdict, Witness,
 };
+use screening::recorded::without_secrets;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -293,7 +294,7 @@ impl EgressLog {
                 Verdict::Allowed => EgressResult::Allowed,
                 Verdict::Blocked => EgressResult::Blocked,
             },
-            host: attempt.host,
+            host: without_secrets(&attempt.host).into_owned(),
             port: attempt.port,
             reason: attempt.reason.as_str().into(),
             count: attempt.count,

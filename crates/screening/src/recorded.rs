@@ -2,21 +2,29 @@
 //! obey, and short.
 //! ADR 0061: what leaves and what is recorded is looked through in one place each.
 
+use std::borrow::Cow;
+
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::utterance;
 
 /// A name as it can be recorded: secrets in it are masked, and at most 128 bytes of it are kept.
 #[must_use]
 pub fn recordable(name: &str) -> String {
+    bounded(&without_secrets(name))
+}
+
+/// A name of which somebody else took care that it is short: secrets in it are masked.
+#[must_use]
+pub fn without_secrets(name: &str) -> Cow<'_, str> {
     let Some(detector) = utterance::embedded() else {
-        return MASKED.to_owned();
+        return MASKED.into();
     };
     if !holds_secret(name, detector) {
-        return bounded(name);
+        return name.into();
     }
     let masked = utterance::presentable(name, None).filter(|masked| !holds_secret(masked, detector));
     // What only looks like a secret once it is taken apart has no place to put a mask over.
-    masked.map_or_else(|| MASKED.to_owned(), |masked| bounded(&masked))
+    masked.map_or_else(|| MASKED.into(), Cow::from)
 }
 
 /// Whether a name can be told as it is: short, plainly seen, and no secret.

@@ -18,6 +18,7 @@ use policy::{
 };
 use screening::definition::{is_doubtful, is_doubtful_text, unforged};
 use screening::detect::Detector;
+use screening::recorded::without_secrets;
 use screening::result::validate::{Declaration, Mode};
 use upstream::Failure;
 use vocabulary::{Digest, ServerId, ToolName, lock};
@@ -369,7 +370,7 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
 /// What an inventory event says in the log.
 pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
     let subject = match event.change.tool() {
-        Some(tool) => format!("{}/{tool}", event.server),
+        Some(tool) => format!("{}/{}", event.server, without_secrets(tool.as_str())),
         None => event.server.to_string(),
     };
     Note::done(event.change.as_str(), actor, Some(&subject), &event.change.to_string())

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use ledger::{EgressAttempt, EgressCall, EgressResult, Event, Ledger, Note};
 use policy::SandboxTier;
 use sandbox::{FsPolicy, Launcher, NetPolicy, Tier, Verdict};
+use screening::recorded::without_secrets;
 use upstream::{AccessAttempt, ProcessMonitor, ProcessSlot, StderrDirectory, Waiting};
 use vocabulary::{Confinement, PrincipalKey, ServerId};
 
@@ -197,7 +198,7 @@ impl ProcessMonitor for Logbook {
                 Verdict::Allowed => EgressResult::Allowed,
                 Verdict::Blocked => EgressResult::Blocked,
             },
-            host: attempt.host,
+            host: without_secrets(&attempt.host).into_owned(),
             port: attempt.port,
             reason: attempt.reason.as_str().into(),
             count: attempt.count,
