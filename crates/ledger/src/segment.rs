@@ -280,12 +280,16 @@ impl Tail {
         }
     }
 
+    /// Takes room ahead of what was written, where too little is left.
+    pub(crate) fn keep_ahead(&mut self) {
+        self.reserve.keep_ahead(&self.file, self.length);
+    }
+
     /// Adds `bytes` with one write, or leaves the segment as it was.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.torn {
             self.cut_back()?;
         }
-        self.reserve.keep_ahead(&self.file, self.length);
         match self.write(bytes) {
             Ok(()) => {
                 self.length += bytes.len() as u64;

@@ -209,6 +209,7 @@ impl Writer {
                 self.syncer.changed_file();
             }
         }
+        self.tail.keep_ahead();
         let start = self.tail.end();
         self.tail.append(buffer)?;
         Ok(start)
