@@ -3,6 +3,7 @@
 //! Reversed or home-made encodings are a known limit.
 
 mod block;
+mod card;
 mod check;
 mod digits;
 mod encoded;
@@ -19,6 +20,7 @@ mod sample;
 mod scan;
 mod search;
 mod view;
+mod work;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +34,21 @@ pub use hidden::needs_view;
 pub(crate) use hidden::{Written, written};
 pub use own::{OWN_RULE, may_hold_own_token, own_tokens};
 pub use pack::{Pack, PackFault};
+pub(crate) use work::Work;
+
+/// Decodes base64 of either alphabet; what stands behind padding is decoded as well.
+pub(crate) fn decode_base64(signs: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(signs.len() / 4 * 3);
+    for part in signs.split(|sign| *sign == b'=') {
+        bytes.extend(encoded::base64(
+            part.iter().copied().filter(|sign| !sign.is_ascii_whitespace()),
+        ));
+    }
+    bytes
+}
+
+#[cfg(test)]
+pub(crate) use sample::base64_of as encoded_base64;
 
 /// The compiled rules. Immutable; share it in an `Arc`.
 #[derive(Debug)]
@@ -73,7 +90,13 @@ impl Detector {
     /// is given.
     #[must_use]
     pub fn find(&self, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
-        search::run(self, pieces, excuse)
+        let bytes = pieces.iter().map(|piece| piece.raw.len()).sum();
+        self.find_with(pieces, excuse, &mut Work::of(bytes))
+    }
+
+    /// The same for some pieces of a larger message, whose work they share.
+    pub(crate) fn find_with(&self, pieces: &[Piece<'_>], excuse: &Excuse<'_>, work: &mut Work) -> Vec<Finding> {
+        search::run(self, pieces, excuse, work)
     }
 
     /// Whether a JSON value, which is the member `name` or stands in it, can be passed over: nothing in it is hidden, and

@@ -9,7 +9,7 @@ use aho_corasick::dfa::DFA;
 use aho_corasick::{Anchored, MatchKind};
 
 use super::entropy::is_over;
-use super::{Detector, encoded};
+use super::{Detector, card, encoded};
 
 /// A further test of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
@@ -20,9 +20,11 @@ pub(super) enum Check {
     None,
     /// Looks drawn at random: over 3 bits a character.
     Random,
+    /// Digits and letters, and hardly one of them twice: no words.
+    Token,
     /// At least 20 characters with over 4.5 bits each.
     Entropy,
-    /// Issuer prefix, length and Luhn digit of a card number.
+    /// Issuer prefix, length and Luhn digit of a card number, in groups or where something speaks of cards.
     Luhn,
     /// Six characters of CRC-32 at the end: if right, nothing can excuse it; if wrong, it has to look random.
     Crc32Base62,
@@ -66,8 +68,9 @@ impl Check {
         match self {
             Self::None => Verdict::Likely,
             Self::Random => Verdict::likely_if(is_over(bytes, 3.0)),
+            Self::Token => Verdict::likely_if(is_mixed(bytes) && is_over(bytes, 2.7)),
             Self::Entropy => Verdict::likely_if(bytes.len() >= 20 && is_over(bytes, 4.5)),
-            Self::Luhn => Verdict::likely_if(stands_alone(text, whole) && is_card(bytes)),
+            Self::Luhn => Verdict::likely_if(card::is_told(text, whole)),
             Self::Crc32Base62 if has_checksum(bytes) => Verdict::Certain,
             Self::Crc32Base62 => Verdict::likely_if(is_over(bytes, 3.0)),
             Self::Jwt => Verdict::certain_if(has_jwt_header(bytes)),
@@ -132,12 +135,13 @@ fn word_length(automaton: &DFA, state: StateID) -> usize {
     lengths.max().unwrap_or_default()
 }
 
+fn is_mixed(bytes: &[u8]) -> bool {
+    bytes.iter().any(u8::is_ascii_digit) && bytes.iter().any(u8::is_ascii_alphabetic)
+}
+
 /// Whether what is left beside words is enough for a secret.
 fn could_be_secret(rest: Option<&[u8]>) -> bool {
-    rest.is_some_and(|rest| {
-        let has = |class: fn(&u8) -> bool| rest.iter().any(class);
-        rest.len() >= SHORTEST_REST && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && is_over(rest, 3.7)
-    })
+    rest.is_some_and(|rest| rest.len() >= SHORTEST_REST && is_mixed(rest) && is_over(rest, 3.7))
 }
 
 /// The automaton of what stands for a secret, and where it begins.
@@ -184,46 +188,6 @@ const SHORT_RUN: usize = 4;
 
 /// Characters of a secret that is left beside a word.
 const SHORTEST_REST: usize = 24;
-
-/// Whether a run of digits is a number of its own, not a part of a fraction, a date or an id.
-fn stands_alone(text: &[u8], whole: &Range<usize>) -> bool {
-    let at = |place: Option<usize>| place.and_then(|place| text.get(place)).copied().unwrap_or(b' ');
-    let (before, after) = (at(whole.start.checked_sub(1)), at(Some(whole.end)));
-    let joined = |sign: u8, beyond: u8| matches!(sign, b'.' | b'-' | b'+') && beyond.is_ascii_alphanumeric();
-    !joined(before, at(whole.start.checked_sub(2))) && !joined(after, at(Some(whole.end + 1)))
-}
-
-/// Whether digits (and separators) have the prefix and length of an issuer and a right Luhn digit.
-pub(super) fn is_card(bytes: &[u8]) -> bool {
-    let digits = || {
-        bytes
-            .iter()
-            .filter(|byte| byte.is_ascii_digit())
-            .map(|digit| u32::from(digit - b'0'))
-    };
-    let prefix = |length: usize| digits().take(length).fold(0, |value, digit| value * 10 + digit);
-    let length = digits().count();
-    let issued = match (prefix(1), prefix(2), prefix(3), prefix(4)) {
-        (4, _, _, _) => matches!(length, 13 | 16 | 19),
-        (_, 51..=55, _, _) | (_, _, _, 2221..=2720) => length == 16,
-        (_, 34 | 37, _, _) => length == 15,
-        (_, 36 | 38 | 39, _, _) | (_, _, 300..=305, _) => (14..=19).contains(&length),
-        (_, 62 | 64 | 65, _, _) | (_, _, _, 6011 | 3528..=3589) => (16..=19).contains(&length),
-        (_, 50 | 56 | 57 | 58 | 67, _, _) | (_, _, _, 6304 | 6759..=6763) => length == 16,
-        _ => false,
-    };
-    issued && luhn(digits().rev())
-}
-
-/// Whether digits, the last one first, have a right Luhn digit.
-fn luhn(digits: impl Iterator<Item = u32>) -> bool {
-    let value = |(place, digit): (usize, u32)| match place % 2 {
-        0 => digit,
-        _ if digit > 4 => digit * 2 - 9,
-        _ => digit * 2,
-    };
-    digits.enumerate().map(value).sum::<u32>() % 10 == 0
-}
 
 /// Thirty characters behind a prefix, then their CRC-32 in base 62.
 pub(super) fn has_checksum(bytes: &[u8]) -> bool {

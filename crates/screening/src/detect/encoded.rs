@@ -1,24 +1,7 @@
-//! Runs of base64, hex and percent escapes, decoded once.
+//! Runs of base64, hex and percent escapes, decoded once. A long run is taken in windows that overlap, to its end: each
+//! character is decoded in at most six ways and in at most two windows, so the cost grows with the text and no faster.
 
 use std::ops::Range;
-
-/// How many decoded bytes may still be scanned for one result.
-#[derive(Debug)]
-pub(super) struct Budget {
-    scanned: usize,
-}
-
-impl Budget {
-    pub(super) fn new() -> Self {
-        Self { scanned: 64 << 10 }
-    }
-
-    fn take(&mut self, length: usize) -> bool {
-        let rest = self.scanned.checked_sub(length);
-        self.scanned = rest.unwrap_or_default();
-        rest.is_some()
-    }
-}
 
 /// Something readable that was encoded.
 pub(super) struct Stretch<'a> {
@@ -28,26 +11,37 @@ pub(super) struct Stretch<'a> {
 }
 
 /// Gives each readable stretch that a run of `text` decodes to, with the place of the run.
-pub(super) fn each(text: &[u8], budget: &mut Budget, mut give: impl FnMut(Range<usize>, Stretch<'_>)) {
+pub(super) fn each(text: &[u8], mut give: impl FnMut(Range<usize>, Stretch<'_>)) {
     base64_runs(text, |run| {
-        let Some(bytes) = text.get(run.clone()).filter(|_| budget.scanned > 0) else {
-            return;
-        };
-        decode_run(bytes, |decoded| {
-            readable(decoded, 0, budget, |stretch| give(run.clone(), stretch))
-        });
+        for window in windows(&run) {
+            let bytes = text.get(window).unwrap_or_default();
+            decode_run(bytes, run.len(), |decoded| {
+                readable(decoded, 0, |stretch| give(run.clone(), stretch))
+            });
+        }
     });
-    percent_runs(text, LONGEST, |run| {
-        let Some(bytes) = text.get(run.clone()) else { return };
-        if budget.scanned > 0 {
+    percent_runs(text, |run| {
+        for window in windows(&run) {
             // The name of a parameter stands before its value, and rules may need it.
             let before = text
                 .get(run.start.saturating_sub(CONTEXT)..run.start)
+                .filter(|_| window.start == run.start)
                 .unwrap_or_default();
-            let decoded = [before, &percent(bytes)].concat();
-            readable(&decoded, before.len(), budget, |stretch| give(run.clone(), stretch));
+            let decoded = [before, &percent(text.get(window).unwrap_or_default())].concat();
+            readable(&decoded, before.len(), |stretch| give(run.clone(), stretch));
         }
     });
+}
+
+/// The windows of a run: most have one.
+fn windows(run: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = run.end;
+    let more = run.len().saturating_sub(WINDOW).div_ceil(STRIDE);
+    let start = run.start;
+    (0..=more).map(move |index| {
+        let from = start + index * STRIDE;
+        from..(from + WINDOW).min(end)
+    })
 }
 
 /// Gives the start of each run that [`each`] could find something in, also if the text is not decoded yet and the
@@ -61,13 +55,13 @@ pub(super) fn hints(text: &[u8], mut give: impl FnMut(usize)) {
             let end = base64_end(text, start);
             let run = text.get(start..end).unwrap_or_default();
             let goes_on = run.len() >= WRAPPED && text.get(end) == Some(&b'\\');
-            if (SHORTEST..=LONGEST + 1).contains(&run.len()) && (goes_on || may_be_readable(run)) {
+            if run.len() >= SHORTEST && (goes_on || may_be_readable(run)) {
                 give(start);
             }
             end
         },
     );
-    percent_runs(text, LONGEST + 1, |run| give(run.start));
+    percent_runs(text, |run| give(run.start));
 }
 
 fn may_be_readable(run: &[u8]) -> bool {
@@ -78,8 +72,9 @@ fn may_be_readable(run: &[u8]) -> bool {
 
 /// Tries every way to read a run: a word before it may have shifted where four characters begin. Most runs are names
 /// and hashes; whether anything printable can come out is seen without decoding.
-fn decode_run(run: &[u8], mut give: impl FnMut(&[u8])) {
-    let ways = printable_ways(run, run.len());
+/// `length` is that of the whole run, of which this may be a window.
+fn decode_run(run: &[u8], length: usize, mut give: impl FnMut(&[u8])) {
+    let ways = printable_ways(run, length);
     for skip in (0..4).filter(|skip| ways >> skip & 1 == 1) {
         give(&base64(run.iter().copied().filter(|byte| is_base64(*byte)).skip(skip)));
     }
@@ -144,11 +139,11 @@ fn has_printable_pairs(digits: &[u8]) -> bool {
 }
 
 /// Secrets are printable, and what is no encoding decodes to noise: short stretches are not worth a scan.
-fn readable(decoded: &[u8], context: usize, budget: &mut Budget, mut give: impl FnMut(Stretch<'_>)) {
+fn readable(decoded: &[u8], context: usize, mut give: impl FnMut(Stretch<'_>)) {
     let printable = |byte: u8| (b' '..=b'~').contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');
     let mut start = 0;
     for text in decoded.split(|byte| !printable(*byte)) {
-        if text.len() >= READABLE && budget.take(text.len()) {
+        if text.len() >= READABLE {
             give(Stretch {
                 text,
                 context: context.saturating_sub(start),
@@ -163,7 +158,7 @@ fn base64_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
     let fits = |byte: &u8| is_base64(*byte);
     runs(text, UNPADDED, fits, |start| {
         let end = base64_end(text, start);
-        if (SHORTEST..=LONGEST).contains(&(end - start)) {
+        if end - start >= SHORTEST {
             give(start..end);
         }
         end
@@ -203,7 +198,7 @@ fn base64_end(text: &[u8], start: usize) -> usize {
 }
 
 /// Runs of characters that need no escape in a URL, with at least one escape among them.
-fn percent_runs(text: &[u8], longest: usize, mut give: impl FnMut(Range<usize>)) {
+fn percent_runs(text: &[u8], mut give: impl FnMut(Range<usize>)) {
     let mut done = 0;
     for at in memchr::memchr_iter(b'%', text) {
         let escape = text
@@ -216,7 +211,7 @@ fn percent_runs(text: &[u8], longest: usize, mut give: impl FnMut(Range<usize>))
         let start = at - before.iter().rev().take_while(|byte| is_unreserved(**byte)).count();
         let rest = text.get(at..).unwrap_or_default();
         done = at + rest.iter().take_while(|byte| is_unreserved(**byte)).count();
-        if (SHORTEST..=longest).contains(&(done - start)) {
+        if done - start >= SHORTEST {
             give(start..done);
         }
     }
@@ -313,7 +308,11 @@ const fn values() -> [u8; 256] {
 
 /// Characters of a run that is worth decoding.
 const SHORTEST: usize = 24;
-const LONGEST: usize = 8192;
+
+/// Characters that are decoded at a time, and how far the next window lies behind one. What two windows share is longer than
+/// any token and its name in any of the encodings; of a key the beginning is enough, since all of its run is masked.
+const WINDOW: usize = 8192;
+const STRIDE: usize = 4096;
 
 /// The shortest run without its padding.
 const UNPADDED: usize = SHORTEST - 2;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::hidden::{Written, spoken, written};
 use super::view::{Hidden, Seen, unfold};
-use super::{ARMOUR, Detector, Joins, Piece, PieceKind, check, digits, encoded};
+use super::{ARMOUR, Detector, Joins, Piece, PieceKind, card, digits, encoded};
 
 /// The indices of pieces that a rule could find something in, in order. Where pieces are joined it is all of them.
 pub(super) fn suspects(detector: &Detector, pieces: &[Piece<'_>]) -> Vec<usize> {
@@ -22,7 +22,7 @@ pub(super) fn suspects(detector: &Detector, pieces: &[Piece<'_>]) -> Vec<usize> 
             let index = start + offset;
             match piece.kind {
                 // Only a card's number counts, under whatever name.
-                PieceKind::Number if CARD.contains(&piece.raw.len()) && check::is_card(piece.raw) => {
+                PieceKind::Number if CARD.contains(&piece.raw.len()) && card::is_card(piece.raw) => {
                     batch.suspect(index..index + 1)
                 }
                 PieceKind::Number => {}

@@ -68,25 +68,30 @@ pub(super) struct Compiled {
     pub(super) reach: MatchReach,
 }
 
+/// What may lie between a name and its value, in code, settings, lists of pairs and prose. Its repetitions have no bounds, so
+/// that the automaton stays small; the length of a match is reckoned with [`IS_LONGEST`] in its place.
+const IS: &str = r"[\x22'`\\)\]]*\s*(?:=>|:=|\?=|[:=,>]|(?:is|was|to|of)(?:\s+(?:now|set\s+to))?:?\s|,?\s*[\x22'<]?value[\x22']?\s*[:=>])\s*[\x22'`\\(\[]*";
+const IS_LONGEST: &str = r"[\x22-\x7f\s]{1,64}";
+
 /// Compiles `pattern`. Character classes are ASCII: tokens are, and the automata stay small.
 ///
 /// # Errors
 /// In words for the author of the pack.
 pub(super) fn compile(pattern: &str, keywords: &[String], max_len: Option<usize>) -> Result<Compiled, String> {
-    let hir = ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .build()
-        .parse(pattern)
-        .map_err(|error| format!("the pattern cannot be read: {error}"))?;
+    let parse = |is: &str| {
+        let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
+        let hir = parser.parse(&pattern.replace("{is}", is));
+        hir.map_err(|error| format!("the pattern cannot be read: {error}"))
+    };
+    let (hir, bounded) = (parse(IS)?, parse(IS_LONGEST)?);
     let shortest = hir.properties().minimum_len().unwrap_or(1);
     if shortest == 0 {
         return Err("the pattern matches an empty text".to_owned());
     }
     let longest = max_len
-        .or_else(|| hir.properties().maximum_len())
+        .or_else(|| bounded.properties().maximum_len())
         .ok_or("the pattern has no longest match: bound its repetitions or set `max_len`")?;
-    let regex = plain(pattern)?;
+    let regex = plain(&pattern.replace("{is}", IS))?;
     let begins = |literal: &[u8]| {
         let head = |keyword: &String| literal.get(..keyword.len()).is_some_and(|head| eq(head, keyword));
         keywords.iter().any(head)

@@ -141,14 +141,19 @@ fn card(issuer: &str, draw: &mut Draw) -> Option<String> {
     }
     (0..10)
         .map(|last| format!("{number}{last}"))
-        .find(|number| super::check::is_card(number.as_bytes()))
+        .find(|number| super::card::is_card(number.as_bytes()))
 }
 
 /// Base64 with padding.
 pub(super) fn base64(text: &str) -> String {
+    base64_of(text.as_bytes())
+}
+
+/// Base64 of any bytes, with padding.
+pub(crate) fn base64_of(bytes: &[u8]) -> String {
     let alphabet = BASE64.as_bytes();
     let mut out = String::new();
-    for three in text.as_bytes().chunks(3) {
+    for three in bytes.chunks(3) {
         let bits = (0..3).fold(0_u32, |bits, index| {
             bits << 8 | three.get(index).map_or(0, |byte| u32::from(*byte))
         });

@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use super::block::Ends;
 use super::check::{Verdict, is_placeholder};
 use super::rule::{Mask, Rule, Wake};
+use super::work::Work;
 use super::{Detector, Redact, digits};
 
 /// Which rules count.
@@ -29,12 +30,15 @@ pub(super) struct Windows {
     tries: usize,
     /// Bytes of refused matches that each rule may still look at again.
     again: Vec<usize>,
+    /// What all rules together may still read.
+    pub(super) work: Work,
 }
 
 /// What a rule needs beside its pattern, over all its windows in a text.
 struct Effort<'a> {
     ends: &'a mut Ends,
     again: &'a mut usize,
+    work: &'a mut Work,
 }
 
 impl Effort<'_> {
@@ -63,8 +67,9 @@ struct Glued {
 }
 
 impl Windows {
-    pub(super) fn new(detector: &Detector) -> Self {
+    pub(super) fn new(detector: &Detector, work: Work) -> Self {
         Self {
+            work,
             open: vec![0..0; detector.rules.len()],
             touched: Vec::new(),
             closed: Vec::new(),
@@ -133,7 +138,20 @@ impl Scan<'_> {
             } else {
                 window.start
             };
-            let effort = Effort { ends: &mut ends, again };
+            let work = &mut windows.work;
+            // The rule of cards reads digits alone, and nothing is told in its place.
+            if rule.wake == Wake::Keywords && !work.takes(window.end.saturating_sub(start)) {
+                if rule.redact == Redact::Mask && start < window.end {
+                    give(index, start..window.end);
+                }
+                searched = (index, window.end);
+                continue;
+            }
+            let effort = Effort {
+                ends: &mut ends,
+                again,
+                work,
+            };
             let end = self.window(rule, start..window.end, effort, |secret| give(index, secret));
             searched = (index, end);
         }
@@ -145,7 +163,7 @@ impl Scan<'_> {
     /// A secret whose end, or whose beginning, touches other text only because of what was taken out between them, or
     /// because the next block begins there. The longest way to read it wins.
     fn unglue(&self, glued: &Glued, windows: &mut Windows, give: &mut impl FnMut(usize, Range<usize>)) {
-        let Windows { tries, again, .. } = windows;
+        let Windows { tries, again, work, .. } = windows;
         let Some((rule, again)) = self.detector.rules.get(glued.rule).zip(again.get_mut(glued.rule)) else {
             return;
         };
@@ -161,7 +179,7 @@ impl Scan<'_> {
             let Some(text) = self.text.get(start..end) else {
                 continue;
             };
-            let Some(rest) = tries.checked_sub(text.len()) else {
+            let Some(rest) = tries.checked_sub(text.len()).filter(|_| work.takes(text.len())) else {
                 // Somebody made a text to outlast us: what could be a secret counts as one.
                 return give(glued.rule, glued.keyword..glued.end);
             };
@@ -174,7 +192,7 @@ impl Scan<'_> {
             let mut found = false;
             let window = glued.keyword.saturating_sub(rule.reach.before).max(start) - start..text.len();
             let ends = &mut Ends::new();
-            alone.window(rule, window, Effort { ends, again }, |secret| {
+            alone.window(rule, window, Effort { ends, again, work }, |secret| {
                 found = true;
                 give(glued.rule, start + secret.start..start + secret.end);
             });
@@ -262,7 +280,8 @@ impl Scan<'_> {
             // an attacker may make each fail, so there is an end to it: then what could be a secret counts as one.
             let twice = read_to.saturating_sub(whole.start).min(whole.len());
             read_to = read_to.max(whole.end);
-            at = match effort.again.checked_sub(twice) {
+            let paid = effort.work.takes(twice);
+            at = match effort.again.checked_sub(twice).filter(|_| paid) {
                 Some(rest) => {
                     *effort.again = rest;
                     whole.start + 1

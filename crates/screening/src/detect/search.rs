@@ -1,54 +1,41 @@
 //! Goes over the pieces of a document, alone and joined, and gathers what rules find.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::encoded::{self, Budget};
+use super::encoded;
 use super::hidden::{needs_view, spoken};
 use super::quick::suspects;
 use super::rule::Rule;
 use super::scan::{Scan, Scope, Windows};
 use super::view::{Hidden, Parts, View};
-use super::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, check};
+use super::work::Work;
+use super::{Category, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, card};
 
 /// Finds everything in `pieces`.
-pub(super) fn run(detector: &Detector, pieces: &[Piece<'_>], excuse: &Excuse<'_>) -> Vec<Finding> {
+pub(super) fn run(detector: &Detector, pieces: &[Piece<'_>], excuse: &Excuse<'_>, work: &mut Work) -> Vec<Finding> {
     let suspects = suspects(detector, pieces);
     if suspects.is_empty() {
         return Vec::new();
     }
-    closely(detector, pieces, excuse, |index| suspects.binary_search(&index).is_ok())
+    let mut search = Search::new(detector, pieces, excuse);
+    std::mem::swap(&mut search.windows.work, work);
+    search.closely(|index| suspects.binary_search(&index).is_ok());
+    std::mem::swap(&mut search.windows.work, work);
+    told_once(detector, search.findings)
 }
 
 /// Looks closely at the pieces that are suspected.
+#[cfg(test)]
 pub(super) fn closely(
     detector: &Detector,
     pieces: &[Piece<'_>],
     excuse: &Excuse<'_>,
     suspected: impl Fn(usize) -> bool,
 ) -> Vec<Finding> {
-    let mut search = Search {
-        detector,
-        pieces,
-        excused: detector.excused(excuse),
-        windows: Windows::new(detector),
-        budget: Budget::new(),
-        seen: Vec::new(),
-        findings: Vec::new(),
-    };
-    let mut start = 0;
-    for group in pieces.chunk_by(|_, next| next.joins == Joins::Previous) {
-        let end = start + group.len();
-        for (index, piece) in (start..end).zip(group) {
-            if suspected(index) {
-                search.alone(index, piece);
-            }
-        }
-        if group.len() > 1 && (start..end).any(&suspected) {
-            search.together(start, group, "");
-        }
-        start = end;
-    }
+    let mut search = Search::new(detector, pieces, excuse);
+    search.closely(suspected);
     told_once(detector, search.findings)
 }
 
@@ -57,7 +44,6 @@ struct Search<'a> {
     pieces: &'a [Piece<'a>],
     excused: Vec<&'a str>,
     windows: Windows,
-    budget: Budget,
     /// Room for what is seen in one text, used again for each.
     seen: Vec<(usize, Range<usize>)>,
     findings: Vec<Found>,
@@ -69,13 +55,46 @@ struct Found {
     parts: Parts,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(detector: &'a Detector, pieces: &'a [Piece<'a>], excuse: &Excuse<'_>) -> Self {
+        Self {
+            detector,
+            pieces,
+            excused: detector.excused(excuse),
+            windows: Windows::new(detector, Work::of(pieces.iter().map(|piece| piece.raw.len()).sum())),
+            seen: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    fn closely(&mut self, suspected: impl Fn(usize) -> bool) {
+        let mut start = 0;
+        for group in self.pieces.chunk_by(|_, next| next.joins == Joins::Previous) {
+            let end = start + group.len();
+            for (index, piece) in (start..end).zip(group) {
+                if suspected(index) {
+                    self.alone(index, piece);
+                }
+            }
+            if group.len() > 1 && (start..end).any(&suspected) {
+                self.together(start, group, "");
+            }
+            start = end;
+        }
+    }
+
     fn alone(&mut self, index: usize, piece: &Piece<'_>) {
         if piece.kind == PieceKind::Number {
             return self.number(index, piece);
         }
         let name = piece.name.map(spoken);
-        let context = name.filter(|name| self.detector.keywords.any(name.as_bytes()));
+        let speaks =
+            |name: &Cow<'_, str>| self.detector.keywords.any(name.as_bytes()) || card::speaks_of_cards(name.as_bytes());
+        let context = match name {
+            // The number of a card, if it is one: cards are objects that have one.
+            Some(name) if name.eq_ignore_ascii_case("number") => Some(Cow::Borrowed("card number")),
+            name => name.filter(speaks),
+        };
         if context.is_none() && !needs_view(piece.raw) {
             return self.scan(&View::plain(index, piece.raw));
         }
@@ -94,8 +113,12 @@ impl Search<'_> {
 
     /// A bare number is a card only where its name says so: ids and amounts pass Luhn often enough.
     fn number(&mut self, index: usize, piece: &Piece<'_>) {
-        let is_number = check::is_card(piece.raw) && piece.raw.iter().all(u8::is_ascii_digit);
-        if is_number && piece.name.is_some_and(|name| names_a_card(&spoken(name))) {
+        let is_number = card::is_card(piece.raw) && piece.raw.iter().all(u8::is_ascii_digit);
+        if is_number
+            && piece
+                .name
+                .is_some_and(|name| card::speaks_of_cards(spoken(name).as_bytes()))
+        {
             self.together(index, std::slice::from_ref(piece), "\"card\": ");
         }
     }
@@ -104,7 +127,6 @@ impl Search<'_> {
         let Self {
             detector,
             windows,
-            budget,
             seen,
             ..
         } = self;
@@ -116,7 +138,7 @@ impl Search<'_> {
             scope: Scope::Every,
         };
         scan.each(windows, |rule, range| seen.push((rule, range)));
-        encoded::each(view.text(), budget, |run, stretch| {
+        encoded::each(view.text(), |run, stretch| {
             let scan = Scan {
                 detector,
                 text: stretch.text,
@@ -163,16 +185,6 @@ fn whole_characters(raw: &[u8], range: Range<usize>) -> Range<usize> {
         .count();
     let forth = (0..3).take_while(|step| inside(&(range.end + step))).count();
     range.start.saturating_sub(back)..range.end + forth
-}
-
-fn names_a_card(name: &str) -> bool {
-    let name: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect::<String>()
-        .to_ascii_lowercase();
-    let words = ["card", "ccnum", "ccno", "creditc", "debitc", "primaryaccount"];
-    name == "pan" || name == "cc" || words.iter().any(|word| name.contains(word))
 }
 
 /// In document order, without findings that lie in a graver one and would only be said twice.

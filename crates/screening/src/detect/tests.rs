@@ -10,6 +10,8 @@ mod places;
 mod properties;
 mod quick;
 mod speed;
+mod windows;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -136,7 +138,7 @@ fn severities_and_categories_are_those_of_the_table() {
         ),
         ("{jwt}", "auth_token", "high", Redact::Mask),
         ("Bearer 1{an:30}", "auth_token", "medium", Redact::Mask),
-        ("{card:visa}", "credit_card", "high", Redact::Mask),
+        ("card {card:visa}", "credit_card", "high", Redact::Mask),
         ("api_key = \"{b64:64}\"", "high_entropy", "medium", Redact::DetectOnly),
         ("/etc/shadow", "sensitive_file", "info", Redact::DetectOnly),
     ] {
@@ -203,6 +205,53 @@ fn a_number_is_a_card_only_under_a_name_that_says_so() {
         };
         assert_eq!(DETECTOR.find(&[piece], &NOBODY).len(), wanted, "{name:?}");
     }
+}
+
+#[test]
+fn bare_digits_in_a_text_are_a_card_only_where_something_speaks_of_cards() {
+    let card = fill("{card:visa}", &mut Draw::new(5));
+    let cards = |text: &str| {
+        let found = find(text);
+        found
+            .iter()
+            .filter(|finding| finding.category == Category::CreditCard)
+            .count()
+    };
+    for text in [
+        "order 0 was shipped",
+        r#"{"id": 0, "parent": "0"}"#,
+        "discard 0\ncardinality: 0",
+        "trace_id=0",
+        "0",
+    ] {
+        assert_eq!(cards(&text.replace('0', &card)), 0, "{text}");
+    }
+    for text in [
+        "card 0",
+        "my credit-card number is 0, thanks",
+        r#"{"card": {"number": "0"}}"#,
+        "- name: CARD_NUMBER\n  value: \"0\"",
+        "CC_NUMBER=0",
+        "pan: 0",
+        "VISA 0",
+        "kreditkarte: 0",
+        "cardNumber = '0'",
+    ] {
+        assert_eq!(cards(&text.replace('0', &card)), 1, "{text}");
+    }
+    let grouped: Vec<_> = card.as_bytes().chunks(4).map(String::from_utf8_lossy).collect();
+    assert_eq!(cards(&format!("id {}", grouped.join(" "))), 1);
+    assert_eq!(cards(&format!("id {}", grouped.join("-"))), 1);
+    assert_eq!(cards(&format!("id {} 2027", grouped.join(" "))), 1);
+    assert_eq!(cards(&format!("7BC3 {} 9B45", grouped.join(" "))), 0, "a table");
+    let string = |name| {
+        let piece = Piece {
+            name: Some(name),
+            ..text_piece(&card)
+        };
+        DETECTOR.find(&[piece], &NOBODY).len()
+    };
+    assert_eq!([string("cardNumber"), string("number"), string("id")], [1, 1, 0]);
 }
 
 #[test]

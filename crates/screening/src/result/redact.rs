@@ -1,6 +1,8 @@
 //! Masks what was found: `[REDACTED:<category>]` over the very bytes of the literal, or a refusal where that cannot be
 //! done. Nothing that was found ever stays in clear.
 
+mod inner;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -116,6 +118,9 @@ fn masks(text: &[u8], parts: &[Part<'_>]) -> Option<Vec<Edit>> {
             range.end = borders.behind(range.end);
         }
     }
+    if let Some(edits) = inner::masks(text, &masks) {
+        return Some(edits);
+    }
     let edits = masks.into_iter().map(|(range, category)| Edit {
         range,
         with: mask(category),
@@ -134,6 +139,7 @@ fn mask(category: &str) -> Cow<'static, str> {
 }
 
 /// Where the characters of a literal begin and end; asked for ever later places, it goes through once.
+#[derive(Default)]
 struct Borders<'a> {
     text: &'a [u8],
     /// Where the next one begins.

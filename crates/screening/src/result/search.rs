@@ -4,14 +4,18 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
+use vocabulary::json::span::decode_name;
 
 use super::STRUCTURED;
+use super::edit::units::decoded;
 use super::judgement::{FindingNote, MOST_NOTED};
 use super::pipeline::Run;
 use super::redact::Hit;
 use super::validate::Declared;
 use super::walk::{Literal, LiteralKind, Message, Scanned, Walked, pointers};
-use crate::detect::{ARMOUR, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity};
+use crate::detect::{
+    ARMOUR, Detector, Excuse, Finding, Joins, Piece, PieceKind, Redact, Severity, Work, decode_base64,
+};
 
 /// A message to look through.
 pub(super) struct Secrets<'a> {
@@ -43,23 +47,70 @@ impl Found {
     }
 }
 
+/// A search through a message.
+struct Look<'a> {
+    detector: &'a Detector,
+    /// What its rules may still read, over all of the message.
+    work: Work,
+    found: Vec<Found>,
+}
+
 impl Secrets<'_> {
     pub(super) fn find(&self, detector: &Detector) -> Vec<Found> {
-        let mut found = Vec::new();
+        let mut look = Look {
+            detector,
+            work: Work::of(self.bytes.len()),
+            found: Vec::new(),
+        };
         let mut gathered = Vec::with_capacity(GATHERED);
         self.in_order(|index, joins| {
             if joins == Joins::Nothing && gathered.len() >= GATHERED {
-                self.look(detector, &gathered, &mut found);
+                self.look(&gathered, &mut look);
                 gathered.clear();
             }
             gathered.push((index, joins));
         });
-        self.look(detector, &gathered, &mut found);
-        found
+        self.look(&gathered, &mut look);
+        self.inside(&mut look);
+        look.found
+    }
+
+    /// Looks into files. What is found in one lies in all of it: a file is let through or not.
+    fn inside(&self, look: &mut Look<'_>) {
+        let Look { detector, work, found } = look;
+        let literals = self.walked.literals().iter().enumerate();
+        for (index, literal) in literals.filter(|(_, literal)| self.walked.scanned(literal) == Scanned::Inside) {
+            let raw = self.bytes.get(literal.span()).unwrap_or_default();
+            let file = decode_base64(decoded(raw).as_bytes());
+            // What is no text was perhaps never encoded.
+            let written = std::str::from_utf8(&file).is_err().then_some(raw);
+            for raw in std::iter::once(file.as_slice()).chain(written) {
+                let piece = Piece {
+                    raw,
+                    name: None,
+                    joins: Joins::Nothing,
+                    kind: PieceKind::Text,
+                };
+                let parts = vec![(index, 0..literal.span().len())];
+                let findings = detector.find_with(&[piece], &self.excuse(), work);
+                found.extend(findings.into_iter().map(|finding| Found {
+                    finding,
+                    parts: parts.clone(),
+                }));
+            }
+        }
+    }
+
+    fn excuse(&self) -> Excuse<'_> {
+        Excuse {
+            server: self.run.origin.server,
+            tool: self.tool(),
+        }
     }
 
     /// Looks through some literals.
-    fn look(&self, detector: &Detector, some: &[(usize, Joins)], found: &mut Vec<Found>) {
+    fn look(&self, some: &[(usize, Joins)], look: &mut Look<'_>) {
+        let Look { detector, work, found } = look;
         let names: Vec<Option<Cow<'_, str>>> = some.iter().map(|(index, _)| self.name(*index)).collect();
         let piece = |((index, joins), name): (&(usize, Joins), _)| {
             let literal = self.walked.literals().get(*index)?;
@@ -76,12 +127,9 @@ impl Secrets<'_> {
         };
         let names = names.iter().map(Option::as_deref);
         let pieces: Vec<Piece<'_>> = some.iter().zip(names).filter_map(piece).collect();
-        let excuse = Excuse {
-            server: self.run.origin.server,
-            tool: self.tool(),
-        };
+        let excuse = self.excuse();
         let by_literal = |(piece, range): &(usize, Range<usize>)| Some((some.get(*piece)?.0, range.clone()));
-        found.extend(detector.find(&pieces, &excuse).into_iter().map(|finding| {
+        found.extend(detector.find_with(&pieces, &excuse, work).into_iter().map(|finding| {
             let parts = finding.parts.iter().filter_map(by_literal).collect();
             Found { finding, parts }
         }));
@@ -123,12 +171,39 @@ impl Secrets<'_> {
         }
     }
 
+    /// What a literal is spoken of by: the name of its member, or, of the value of a pair, what the pair calls it.
     fn name(&self, index: usize) -> Option<Cow<'_, str>> {
         let literal = self.walked.literals().get(index)?;
         match literal.kind() {
-            LiteralKind::Text | LiteralKind::Number => literal.name(self.bytes),
+            LiteralKind::Text | LiteralKind::Number => {
+                let name = literal.name(self.bytes)?;
+                let pair = name.eq_ignore_ascii_case("value").then(|| self.name_beside(index));
+                Some(pair.flatten().unwrap_or(name))
+            }
             LiteralKind::Name => None,
         }
+    }
+
+    /// The string that stands beside a `value` in the same object as its `name` or `key`: so lists of settings are written.
+    fn name_beside(&self, index: usize) -> Option<Cow<'_, str>> {
+        let value = self.walked.literals().get(index)?;
+        let near = [
+            index.checked_sub(1),
+            index.checked_sub(2),
+            Some(index + 1),
+            Some(index + 2),
+        ];
+        near.into_iter().flatten().find_map(|near| {
+            let other = self.walked.literals().get(near)?;
+            let (one, two) = if near < index { (other, value) } else { (value, other) };
+            let between = self.bytes.get(one.span().end..two.span().start)?;
+            let beside = between.len() <= PAIR && !between.iter().any(|byte| matches!(byte, b'{' | b'}' | b'[' | b']'));
+            let says = |name: Cow<'_, str>| ["name", "key"].iter().any(|word| name.eq_ignore_ascii_case(word));
+            if other.kind() != LiteralKind::Text || !beside || !other.name(self.bytes).is_some_and(says) {
+                return None;
+            }
+            decode_name(self.bytes.get(other.span())?)
+        })
     }
 
     /// For the record: where, and how long, and nothing of what.
@@ -169,6 +244,9 @@ impl Secrets<'_> {
 
 /// Literals that are looked through at a time: what is remembered of each must not add up over a large message.
 const GATHERED: usize = 1024;
+
+/// What may stand between the two strings of a pair.
+const PAIR: usize = 128;
 
 /// Names that the protocol itself uses.
 const PROTOCOL: [&str; 24] = [

@@ -1,6 +1,7 @@
 //! Finds every string and number in what a server sent, and says what each one is: one pass over the raw bytes, no tree,
 //! no recursion. Members that come twice are all taken, in whatever order and spelling.
 
+mod file;
 mod pointer;
 mod role;
 mod walker;
@@ -12,6 +13,7 @@ use vocabulary::json::plain_length;
 use vocabulary::json::scanned;
 use vocabulary::json::span::{Span, SpanFault, decode_name};
 
+pub use file::Label;
 pub use pointer::pointers;
 
 /// What a message is, which says where its text is.
@@ -94,6 +96,8 @@ pub enum Part {
     Data,
     /// The bytes of a file, in base64.
     Blob,
+    /// Either of them that does not begin as pictures, sounds and archives do.
+    File,
     /// Something else where one of these two belongs.
     Misplaced,
     /// The embedded resource.
@@ -111,6 +115,8 @@ pub struct Block {
     pub kind: BlockKind,
     /// What its MIME type says, of a resource's content.
     pub mime: Mime,
+    /// What the MIME type says of the file in it, its own or that of the resource in it.
+    pub label: Label,
     /// Where it lies in the message.
     pub span: Range<usize>,
     /// Whether it stands in a list of content blocks, so that another can stand behind it.
@@ -164,7 +170,9 @@ pub enum Editable {
 pub enum Scanned {
     /// It is.
     Yes,
-    /// It is a picture, a sound or a file.
+    /// It is a file in base64: what it decodes to is.
+    Inside,
+    /// It is a picture, a sound or an archive.
     No,
 }
 
@@ -324,8 +332,12 @@ impl Walked {
             return Scanned::Yes;
         };
         match (self.kind(block), part) {
-            (BlockKind::Image | BlockKind::Audio, Part::Data) => Scanned::No,
-            (BlockKind::Resource | BlockKind::Contents, Part::Blob) => Scanned::No,
+            (_, Part::File) => Scanned::Inside,
+            (BlockKind::Image | BlockKind::Audio, Part::Data)
+            | (BlockKind::Resource | BlockKind::Contents, Part::Blob) => match self.label(block) {
+                Label::Binary => Scanned::No,
+                Label::Missing | Label::Other => Scanned::Inside,
+            },
             (
                 BlockKind::Text
                 | BlockKind::Image
@@ -383,6 +395,11 @@ impl Walked {
             )
             | None => false,
         }
+    }
+
+    fn label(&self, block: u32) -> Label {
+        let block = self.blocks.get(block as usize);
+        block.map_or(Label::Other, |block| block.label)
     }
 
     fn kind(&self, block: u32) -> BlockKind {

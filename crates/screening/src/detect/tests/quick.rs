@@ -14,7 +14,7 @@ fn secret() -> impl Strategy<Value = String> {
         "AKIA{b32:16}",
         "{jwt}",
         "postgres://app:{an:12}@db/x",
-        "{card:visa}",
+        "card {card:visa}",
         "token=sk-ant-api03-{url:93}AA",
     ];
     (0_u64..1000, 0..templates.len(), 0..6_usize, 0..12_usize).prop_map(move |(seed, which, way, before)| {

@@ -202,7 +202,7 @@ fn speed_of_the_worst_texts() {
 }
 
 /// Texts that were found to be slow, by the fuzzer and by hand.
-const SLOW_SEEDS: [(&str, &str); 7] = [
+pub(super) const SLOW_SEEDS: [(&str, &str); 7] = [
     (
         "found by the fuzzer",
         include_str!("../../../../../fuzz/corpus/detect/worst_bearer_and_cards"),

@@ -1,5 +1,7 @@
 //! The steps together: what is done, what is recorded, and that nothing else changes.
 
+mod files;
+mod json_text;
 mod limits;
 mod quiet;
 

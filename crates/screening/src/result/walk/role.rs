@@ -44,6 +44,8 @@ pub(super) enum Role {
     BlockMime(u32),
     /// The resource in a block.
     Resource(u32),
+    /// Its `mimeType`.
+    ResourceMime(u32),
     /// Anything in a place.
     Within(Place),
 }
@@ -81,7 +83,8 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
         Role::Block(block) => of_block(&name, block),
         Role::Resource(block) => match &*name {
             b"blob" => Some(part(block, Part::Blob)),
-            b"uri" | b"mimeType" | b"text" => Some(part(block, Part::Embedded)),
+            b"mimeType" => Some(Role::ResourceMime(block)),
+            b"uri" | b"text" => Some(part(block, Part::Embedded)),
             b"_meta" => Some(Role::InnerMeta(place(role, message))),
             _ => None,
         },
@@ -96,6 +99,7 @@ pub(super) fn of_member(role: Role, name: &[u8], message: Message) -> (Role, Nam
         | Role::Messages
         | Role::BlockType(_)
         | Role::BlockMime(_)
+        | Role::ResourceMime(_)
         | Role::Within(_) => None,
     };
     match known {
@@ -122,6 +126,7 @@ pub(super) fn of_element(role: Role, message: Message) -> Role {
         | Role::BlockType(_)
         | Role::BlockMime(_)
         | Role::Resource(_)
+        | Role::ResourceMime(_)
         | Role::Within(_) => Role::Within(place(role, message)),
     }
 }
@@ -149,7 +154,7 @@ pub(super) fn place(role: Role, message: Message) -> Place {
         Role::Content | Role::Contents | Role::Messages | Role::Message => Place::Free,
         Role::Block(number) => block(number, Part::Other),
         Role::BlockType(number) | Role::BlockMime(number) => block(number, Part::Protocol),
-        Role::Resource(number) => block(number, Part::Embedded),
+        Role::Resource(number) | Role::ResourceMime(number) => block(number, Part::Embedded),
         Role::InnerMeta(place) | Role::Within(place) => place,
     }
 }

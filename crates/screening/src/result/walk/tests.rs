@@ -32,8 +32,8 @@ const NAME: LiteralKind = LiteralKind::Name;
 /// A result with a block of each kind.
 const RESULT: &str = r#" {"content":[
         {"type":"text","text":"one","annotations":{"audience":["user"]},"_meta":{"k":"v"},"odd":"o"},
-        {"data":"aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n","type":"image","mimeType":"image/png","_meta":{"a":"b"}},
-        {"type":"audio","data":"YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk","mimeType":"audio/wav"},
+        {"data":"iVBORw0KGgonaW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n","type":"image","mimeType":"image/png","_meta":{"a":"b"}},
+        {"type":"audio","data":"UklGRkF1ZGlvYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk","mimeType":"audio/wav"},
         {"type":"resource","resource":{"uri":"file:///a","text":"inner","blob":"YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs"}},
         {"type":"resource_link","uri":"file:///b","name":"n"},
         {"type":"video","text":"what"},
@@ -55,7 +55,7 @@ fn a_tool_result_is_told_part_by_part() {
             ("odd", NAME, block(0, Part::Other), NO),
             ("o", TEXT, block(0, Part::Other), YES),
             (
-                "aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
+                "iVBORw0KGgonaW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
                 TEXT,
                 block(1, Part::Data),
                 NO
@@ -64,7 +64,7 @@ fn a_tool_result_is_told_part_by_part() {
             ("a", NAME, block(1, Part::Other), NO),
             ("b", TEXT, block(1, Part::Other), NO),
             (
-                "YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk",
+                "UklGRkF1ZGlvYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk",
                 TEXT,
                 block(2, Part::Data),
                 NO
@@ -75,7 +75,7 @@ fn a_tool_result_is_told_part_by_part() {
             (
                 "YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs",
                 TEXT,
-                block(3, Part::Blob),
+                block(3, Part::File),
                 NO
             ),
             ("file:///b", TEXT, block(4, Part::Protocol), NO),
@@ -129,11 +129,13 @@ fn blocks_are_what_they_call_themselves() {
     assert_eq!(
         unscanned,
         [
-            "aW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
-            "YXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk",
-            "YmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJsYmxvYmJs"
+            "iVBORw0KGgonaW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1naW1n",
+            "UklGRkF1ZGlvYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVkYXVk"
         ]
     );
+    let inside = |literal: &&Literal| walked.scanned(literal) == Scanned::Inside;
+    let files: Vec<_> = walked.literals().iter().filter(inside).collect();
+    assert_eq!(files.len(), 1, "a file without a label");
     assert_eq!(
         RESULT.get(walked.blocks()[6].span.clone()).unwrap(),
         r#"{"text":"no type"}"#

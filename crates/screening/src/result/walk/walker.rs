@@ -2,6 +2,7 @@
 
 use vocabulary::json::span::{DEEPEST, Scanner, Span, SpanFault};
 
+use super::file::{Label, begins_as_binary, is_encoded};
 use super::role::{Name, Role, feigns, kind, mime, of_element, of_member, place};
 use super::{
     Block, BlockKind, Braces, Literal, LiteralKind, Message, Mime, NameStart, Part, Place, SHORTEST_NUMBER, Walked,
@@ -134,6 +135,7 @@ impl Walker<'_> {
             | Role::BlockType(_)
             | Role::BlockMime(_)
             | Role::Resource(_)
+            | Role::ResourceMime(_)
             | Role::Within(_) => next.role,
         };
         let braces = Braces {
@@ -271,6 +273,7 @@ impl Walker<'_> {
         self.walked.blocks.push(Block {
             kind,
             mime: Mime::Missing,
+            label: Label::Missing,
             span: start..start,
             in_list,
             named: false,
@@ -312,6 +315,7 @@ impl Walker<'_> {
             | Role::BlockType(_)
             | Role::BlockMime(_)
             | Role::Resource(_)
+            | Role::ResourceMime(_)
             | Role::Within(_) => {}
         }
     }
@@ -340,7 +344,11 @@ impl Walker<'_> {
                     if block.mime != Mime::Prose {
                         block.mime = told;
                     }
+                    block.label = block.label.and(Label::of(text));
                 });
+            }
+            Role::ResourceMime(number) => {
+                self.block(number, |block| block.label = block.label.and(Label::of(text)));
             }
             Role::Top
             | Role::TaskResult
@@ -383,9 +391,13 @@ impl Walker<'_> {
             part: part @ (Part::Data | Part::Blob),
             ..
         } = &mut place
-            && !is_encoded(kind, self.raw.get(span.clone()).unwrap_or_default())
         {
-            *part = Part::Misplaced;
+            let raw = self.raw.get(span.clone()).unwrap_or_default();
+            if !is_encoded(kind, raw) {
+                *part = Part::Misplaced;
+            } else if !begins_as_binary(raw) {
+                *part = Part::File;
+            }
         }
         self.walked.literals.push(Literal {
             start: short(span.start),
@@ -422,15 +434,6 @@ impl Block {
         };
     }
 }
-
-/// Whether a literal is the bytes of a picture, a sound or a file in base64, and not a text in their place.
-fn is_encoded(kind: LiteralKind, raw: &[u8]) -> bool {
-    let sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\\');
-    kind == LiteralKind::Text && raw.len() >= SHORTEST_FILE && raw.iter().all(sign)
-}
-
-/// No picture, sound or file worth sending has fewer characters in base64; a secret may.
-const SHORTEST_FILE: usize = 64;
 
 /// An offset into a message, of which it is known that it has less than 4 GiB.
 fn short(offset: usize) -> u32 {

@@ -37,6 +37,25 @@ fn the_lines_of_a_key_in_an_array_are_one_key() {
 }
 
 #[test]
+fn the_value_of_a_pair_is_known_by_its_name() {
+    let secret = concat!("wJx2lrXUtnFEMI/K7MDENG", "/bPxRfiCYZk3mPqL9s");
+    for pair in [
+        format!(r#"{{"name":"AWS_SECRET_ACCESS_KEY","value":"{secret}"}}"#),
+        format!(r#"{{ "value" : "{secret}" , "name" : "AWS_SECRET_ACCESS_KEY" }}"#),
+        format!(r#"{{"Key":"AWS_SECRET_ACCESS_KEY","Value":"{secret}"}}"#),
+    ] {
+        let result = format!(r#"{{"content":[],"structuredContent":{{"environment":[{pair}]}}}}"#);
+        let told = told(&result, &UNTRUSTED, &redacting());
+        assert!(told.text().contains("[REDACTED:cloud_credentials]"), "{}", told.text());
+        assert!(!told.text().contains(secret));
+    }
+    // Another object's name is none of its own.
+    let apart = format!(r#"[{{"name":"AWS_SECRET_ACCESS_KEY"}},{{"value":"{secret}"}}]"#);
+    let result = format!(r#"{{"content":[],"structuredContent":{{"environment":{apart}}}}}"#);
+    assert_eq!(told(&result, &UNTRUSTED, &redacting()).text(), result);
+}
+
+#[test]
 fn a_message_does_not_grow_without_end() {
     let mut fencing = rules();
     fencing.guards.max_bytes = 32 << 20;
