@@ -3,6 +3,7 @@
 mod corpus;
 mod disguises;
 mod evasions;
+mod families;
 mod floods;
 mod ordinary;
 mod packs;
