@@ -91,7 +91,7 @@ impl Outgoing<'_> {
         let literals = walked.literals();
         // A value that is no object is spoken of by the name of its member.
         let own = Some(self.name).filter(|name| !name.is_empty());
-        let names: Vec<_> = literals.iter().map(|literal| literal.name(raw)).collect();
+        let names: Vec<_> = (0..literals.len()).map(|index| walked.spoken_of(raw, index)).collect();
         let piece = |(literal, name): (&Literal, _)| Piece {
             raw: raw.get(literal.span()).unwrap_or_default(),
             name,
@@ -163,4 +163,25 @@ pub fn counted(findings: &[FindingNote]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_pair_is_known_by_its_name_on_the_way_out_too() {
+        let detector = Detector::embedded().unwrap();
+        let secret = concat!("wJx2lrXUtnFEMI/K7MDENG", "/bPxRfiCYZk3mPqL9s");
+        let found = |name: &str| {
+            let raw = format!(r#"{{"env":[{{"name":"{name}","value":"{secret}"}}]}}"#);
+            let outgoing = Outgoing {
+                place: OutgoingPlace::Arguments,
+                name: "",
+                raw: raw.as_bytes(),
+            };
+            secrets(&[outgoing], &detector, &Excuse { server: "", tool: "" }).len()
+        };
+        assert_eq!([found("AWS_SECRET_ACCESS_KEY"), found("COMMIT")], [1, 0]);
+    }
 }

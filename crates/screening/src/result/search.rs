@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
-use vocabulary::json::span::decode_name;
 
 use super::STRUCTURED;
 use super::edit::units::decoded;
@@ -171,39 +170,11 @@ impl Secrets<'_> {
         }
     }
 
-    /// What a literal is spoken of by: the name of its member, or, of the value of a pair, what the pair calls it.
     fn name(&self, index: usize) -> Option<Cow<'_, str>> {
-        let literal = self.walked.literals().get(index)?;
-        match literal.kind() {
-            LiteralKind::Text | LiteralKind::Number => {
-                let name = literal.name(self.bytes)?;
-                let pair = name.eq_ignore_ascii_case("value").then(|| self.name_beside(index));
-                Some(pair.flatten().unwrap_or(name))
-            }
+        match self.walked.literals().get(index)?.kind() {
+            LiteralKind::Text | LiteralKind::Number => self.walked.spoken_of(self.bytes, index),
             LiteralKind::Name => None,
         }
-    }
-
-    /// The string that stands beside a `value` in the same object as its `name` or `key`: so lists of settings are written.
-    fn name_beside(&self, index: usize) -> Option<Cow<'_, str>> {
-        let value = self.walked.literals().get(index)?;
-        let near = [
-            index.checked_sub(1),
-            index.checked_sub(2),
-            Some(index + 1),
-            Some(index + 2),
-        ];
-        near.into_iter().flatten().find_map(|near| {
-            let other = self.walked.literals().get(near)?;
-            let (one, two) = if near < index { (other, value) } else { (value, other) };
-            let between = self.bytes.get(one.span().end..two.span().start)?;
-            let beside = between.len() <= PAIR && !between.iter().any(|byte| matches!(byte, b'{' | b'}' | b'[' | b']'));
-            let says = |name: Cow<'_, str>| ["name", "key"].iter().any(|word| name.eq_ignore_ascii_case(word));
-            if other.kind() != LiteralKind::Text || !beside || !other.name(self.bytes).is_some_and(says) {
-                return None;
-            }
-            decode_name(self.bytes.get(other.span())?)
-        })
     }
 
     /// For the record: where, and how long, and nothing of what.
@@ -244,9 +215,6 @@ impl Secrets<'_> {
 
 /// Literals that are looked through at a time: what is remembered of each must not add up over a large message.
 const GATHERED: usize = 1024;
-
-/// What may stand between the two strings of a pair.
-const PAIR: usize = 128;
 
 /// Names that the protocol itself uses.
 const PROTOCOL: [&str; 24] = [

@@ -2,6 +2,7 @@
 //! no recursion. Members that come twice are all taken, in whatever order and spelling.
 
 mod file;
+mod pair;
 mod pointer;
 mod role;
 mod walker;
