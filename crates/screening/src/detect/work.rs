@@ -55,5 +55,5 @@ pub(super) const FREE: usize = 16 << 20;
 /// For each byte of a message.
 pub(super) const EACH: usize = 32;
 
-/// For any message, however long: about a second.
+/// For any message, however long: a second or two.
 pub(super) const MOST: usize = 256 << 20;
