@@ -1,6 +1,6 @@
 //! What a commit message must look like: `type(room): do the thing`, short, without attribution, without closing words.
 
-use crate::support::environment::{Finished, command, repository};
+use crate::support::environment::{Finished, command, not_here, repository};
 
 const TYPES: [&str; 10] = [
     "feat", "fix", "docs", "test", "refactor", "perf", "build", "ci", "chore", "revert",
@@ -36,7 +36,7 @@ const SUBJECT: usize = 72;
 fn every_commit_message_keeps_the_form() {
     // R066, R067, R068
     if !repository().join(".git").exists() {
-        return;
+        return not_here("this tree is no repository, so that nothing can be said of its commits");
     }
     let log =
         Finished::of(
@@ -45,16 +45,15 @@ fn every_commit_message_keeps_the_form() {
                 .arg(repository())
                 .args(["log", "--no-merges", "--format=%H%n%B%x00"]),
         );
-    if log.code != Some(0) {
-        return; // A repository without a commit has nothing to say yet.
-    }
-    let mut faults = Vec::new();
-    for commit in log
-        .stdout
+    let log = log.success();
+    let commits: Vec<&str> = log
         .split('\0')
         .map(str::trim)
         .filter(|commit| !commit.is_empty())
-    {
+        .collect();
+    assert!(!commits.is_empty(), "git shows no commit");
+    let mut faults = Vec::new();
+    for commit in commits {
         let (hash, message) = commit.split_once('\n').unwrap_or((commit, ""));
         faults.extend(faults_of(message).into_iter().map(|fault| format!("{hash}: {fault}")));
     }

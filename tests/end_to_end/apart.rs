@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::environment::repository;
+use crate::support::environment::{not_here, repository};
 use crate::support::{Agent, Issuer, Peer, Setup, Speaks, eventually, tool};
 
 fn diary(sandbox: Value) -> Value {
@@ -39,7 +39,7 @@ fn owner(path: &Path) -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_root_servers_and_principals_have_users_of_their_own() {
     if !rustix::process::geteuid().is_root() {
-        return;
+        return not_here("it takes root to give servers users of their own");
     }
     let place = tempfile::tempdir().unwrap();
     use std::os::unix::fs::PermissionsExt as _;

@@ -45,9 +45,15 @@ pub(crate) fn peers() -> PathBuf {
     variable("PORTREEVE_PEERS").map_or_else(|| repository().join("target/peers"), PathBuf::from)
 }
 
-/// Whether a missing peer is a failure.
+/// Whether whatever is missing is a failure.
 pub(crate) fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value == "true")
+}
+
+/// Says why a test cannot take place here. Where everything must be there, that is a failure.
+pub(crate) fn not_here(why: &str) {
+    assert!(!is_ci(), "{why}");
+    println!("SKIPPED: {why}");
 }
 
 /// Whether pages that are made from the tree are written instead of compared.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{geteuid, getuid};
 use tempfile::TempDir;
 
-use crate::support::environment::{command, portreeve, repository, stage};
+use crate::support::environment::{command, not_here, portreeve, repository, stage};
 use crate::support::records::sha256;
 
 /// Who starts the gateway.
@@ -24,6 +24,9 @@ pub(super) const DEDICATED: u32 = 65_533;
 
 /// The ordinary user, where root chooses one.
 const ORDINARY: u32 = 4711;
+
+/// The file that a test leaves behind when it has come to its end.
+const PLAYED: &str = "played";
 
 /// Where a test takes place.
 #[derive(Clone, Debug)]
@@ -76,15 +79,16 @@ pub(super) fn play<T: Future<Output = ()>>(test: &str, cast: Cast, act: impl FnO
         .enable_all()
         .build()
         .unwrap();
+    let played = directory.join(PLAYED);
     runtime.block_on(act(Stage { directory, uid }));
+    std::fs::write(played, "").unwrap();
 }
 
 /// Starts this test again, on a stage.
 fn lift(test: &str, cast: Cast) {
     let is_root = getuid().is_root();
     if cast == Cast::Root && !is_root {
-        eprintln!("{test}: NOT TRIED, because it takes root to start a gateway as root");
-        return;
+        return not_here(&format!("{test}: it takes root to start a gateway as root"));
     }
     let directory = TempDir::new().unwrap();
     let uid = match (cast, is_root) {
@@ -104,6 +108,8 @@ fn lift(test: &str, cast: Cast) {
     curtain.arg(portreeve()).arg(std::env::current_exe().unwrap()).arg(test);
     let status = curtain.status().unwrap();
     assert!(status.success(), "{test} as {cast:?} on its stage: {status}");
+    // A name that nobody knows would be no test at all, and no failure.
+    assert!(directory.path().join(PLAYED).exists(), "{test} was not played");
 }
 
 /// Makes what must be there before the namespaces are.

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::environment::{Finished, command, portreeve};
+use crate::support::environment::{Finished, command, not_here, portreeve};
 use crate::support::workshop::{GOOD, Workshop, names};
 
 /// The directories of runs that a user other than root would have elsewhere.
@@ -27,7 +27,7 @@ fn temporary(workshop: &Workshop) -> PathBuf {
 #[test]
 fn nobody_else_on_the_machine_reads_what_a_run_is_given() {
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return; // Only root runs agents under another uid, in a directory outside its own.
+        return not_here("only root runs agents under another uid, in a directory outside its own");
     }
     for walls in ["", "[AGENT.sandbox]\nfs = \"none\"\nnet = \"none\"\n"] {
         let script = format!(

@@ -87,9 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the tests are configured by their caller")]
     fn the_outermost_closed_directory_is_found() {
         if !rustix::process::geteuid().is_root() {
-            return;
+            return assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "this takes root");
         }
         let user = User {
             uid: 65_533,

@@ -43,13 +43,17 @@ pub(crate) fn world(allow: &[&str], private: &[&str], test: impl FnOnce(&World) 
 #[expect(clippy::disallowed_methods, reason = "the test starts itself in a user namespace")]
 fn again_as_root() {
     let test = std::thread::current().name().unwrap().to_owned();
-    let status = std::process::Command::new("unshare")
+    let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", &test, "--nocapture"])
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    // A name that nobody knows would be no test at all, and no failure.
+    let ran = output.status.success() && said.contains("test result: ok. 1 passed");
+    assert!(ran, "{}: {said}{failed}", output.status);
 }
 
 /// A host with a sandbox and an internet.

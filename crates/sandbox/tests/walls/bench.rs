@@ -53,6 +53,26 @@ impl Place {
     }
 }
 
+/// Whether this is root. Where everything must be there, it has to be.
+pub(crate) fn is_root() -> bool {
+    is_here(rustix::process::geteuid().is_root(), "this takes root")
+}
+
+/// Whether a program is installed. Where everything must be there, it has to be.
+pub(crate) fn is_installed(program: &str) -> bool {
+    is_here(Path::new(program).exists(), program)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the tests are configured by their caller")]
+fn is_here(here: bool, what: &str) -> bool {
+    let everything_must_be = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(here || !everything_must_be, "{what}: missing, and CI=true");
+    if !here {
+        println!("SKIPPED: {what}");
+    }
+    here
+}
+
 pub(crate) fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

@@ -245,7 +245,7 @@ sock("udp6", socket.AF_INET6, socket.SOCK_DGRAM)
 pair("stream-pair", socket.AF_UNIX, socket.SOCK_STREAM)
 pair("datagram-pair", socket.AF_UNIX, socket.SOCK_DGRAM)
 "#;
-    if !std::path::Path::new("/usr/bin/python3").exists() {
+    if !crate::bench::is_installed("/usr/bin/python3") {
         return;
     }
     let said = run(draft(&place.0, &["/usr/bin/python3", "-c", tries])).await;
@@ -258,7 +258,7 @@ pair("datagram-pair", socket.AF_UNIX, socket.SOCK_DGRAM)
 #[tokio::test]
 async fn node_runs_unchanged() {
     let place = Place::new();
-    if !std::path::Path::new("/usr/bin/node").exists() {
+    if !crate::bench::is_installed("/usr/bin/node") {
         return;
     }
     let program = "require('fs').writeFileSync('made','by node');setTimeout(()=>console.log(6*7),10)";

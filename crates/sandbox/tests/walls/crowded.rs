@@ -74,7 +74,7 @@ fn started_as_crowded(place: &Place) -> (String, String) {
 
 #[test]
 fn descriptors_on_their_way_do_not_lower_the_tier_of_another_server() {
-    if !rustix::process::geteuid().is_root() {
+    if !crate::bench::is_root() {
         return;
     }
     let place = Place::new();
@@ -86,7 +86,7 @@ fn descriptors_on_their_way_do_not_lower_the_tier_of_another_server() {
 
 #[test]
 fn where_nothing_can_be_handed_over_nothing_is_started() {
-    if !rustix::process::geteuid().is_root() {
+    if !crate::bench::is_root() {
         return;
     }
     let place = Place::new();

@@ -7,7 +7,7 @@ use crate::bench::{Place, Said, among_hidden_processes, draft, launcher, run_wit
 /// A Python program with 256 MiB for it and all it starts; `None` where there is no Python.
 async fn python(launcher: &Launcher, program: &str) -> Option<Said> {
     let place = Place::new();
-    if !std::path::Path::new("/usr/bin/python3").exists() {
+    if !crate::bench::is_installed("/usr/bin/python3") {
         return None;
     }
     let limits = ResourceLimits {
@@ -191,7 +191,7 @@ print("done")
 
 #[test]
 fn where_processes_cannot_be_seen_nothing_is_started() {
-    if !rustix::process::geteuid().is_root() {
+    if !crate::bench::is_root() {
         return;
     }
     let place = Place::new();

@@ -12,7 +12,6 @@ async fn run(plan: &Plan) -> Said {
     finish(starting.go().await.unwrap()).await
 }
 
-// R231
 #[tokio::test]
 async fn a_place_is_written_or_read_as_it_was_given_whatever_the_workspace_is() {
     let place = Place::new();
@@ -86,7 +85,7 @@ fn what_must_not_be_shown_or_cannot_be_used_is_no_place() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_leads_to_one_address_also_where_everything_is_blocked() {
-    if !std::path::Path::new("/usr/bin/python3").exists() {
+    if !crate::bench::is_installed("/usr/bin/python3") {
         return;
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -98,7 +98,7 @@ async fn tier_b_confines_files_and_sockets() {
             all
         })
     );
-    if std::path::Path::new("/usr/bin/python3").exists() {
+    if crate::bench::is_installed("/usr/bin/python3") {
         let program =
             "import socket\nfor f in (2, 10, 1):\n    try: socket.socket(f)\n    except OSError as e: print(e.errno)";
         let said = run_with(
