@@ -6,7 +6,7 @@ use crate::support::{Agent, Town};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_json_is_refused_as_such() {
-    // R105, R152, R202
+    // R152, R202
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -45,7 +45,7 @@ async fn what_is_no_json_is_refused_as_such() {
         ),
     ];
     for (case, body) in cases {
-        refused(&town, &agent, case, body, &[-32700]).await;
+        refused(&town, &agent, case, body, -32700).await;
     }
 }
 
@@ -107,14 +107,14 @@ async fn what_is_no_request_is_refused_as_such() {
         ),
     ];
     for (case, body) in cases {
-        refused(&town, &agent, case, body.as_bytes().to_vec(), &[-32600]).await;
+        refused(&town, &agent, case, body.as_bytes().to_vec(), -32600).await;
     }
     assert_eq!(town.files.calls().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disguised_name_is_the_name() {
-    // R113, R118
+    // R118
     let policy = r#"permit (principal, action, resource == Tool::"files/read");"#;
     let town = Town::with(&["read", "write"], |setup| setup.policy(policy)).await;
     let agent = town.agent("ann").await;
@@ -131,21 +131,32 @@ async fn a_disguised_name_is_the_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_id_is_kept_whole_or_refused_and_recorded() {
+async fn an_id_is_kept_whole_up_to_a_kibibyte_and_refused_beyond() {
     // R152, R164
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
-    for id in [
-        format!("\"{}\"", "x".repeat(200_000)),
-        "9".repeat(5000),
-        format!("1e{}", "9".repeat(400)),
+    for (id, status) in [
+        (format!("\"{}\"", "x".repeat(1022)), 200),
+        (format!("\"{}\"", "x".repeat(1023)), 400),
+        (format!("\"{}\"", "x".repeat(200_000)), 400),
+        ("9".repeat(1024), 200),
+        ("9".repeat(1025), 400),
+        (format!("1e{}", "9".repeat(400)), 200),
     ] {
         let answer = agent
             .send(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#))
             .await;
-        let echoed = answer.status == 200 && answer.text().contains(&id);
-        let refused = answer.status == 400 && answer.error_code() == -32600;
-        assert!(echoed || refused, "{} {}", answer.status, answer.body.len());
+        let start = id.get(..20).unwrap_or(&id);
+        assert_eq!(
+            answer.status,
+            status,
+            "{start}: {}",
+            answer.text().get(..300).unwrap_or_default()
+        );
+        match status {
+            200 => assert_eq!(answer.text(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)),
+            _ => assert_eq!(answer.error_code(), -32600, "{start}"),
+        }
         town.gateway.receipt_of(&answer);
     }
 }
@@ -175,7 +186,6 @@ async fn a_call_without_a_name_is_bad_params() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_lengths_or_two_framings_are_no_request() {
-    // R105
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     let smuggled = "0\r\n\r\nPOST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -197,31 +207,25 @@ async fn two_lengths_or_two_framings_are_no_request() {
         .unwrap();
         wire.close().await;
         let all = String::from_utf8_lossy(&wire.rest().await).into_owned();
-        assert!(
-            !all.contains("200 OK") && all.matches("HTTP/1.1 ").count() <= 1,
-            "{all}"
-        );
+        assert!(all.starts_with("HTTP/1.1 400 "), "{all}");
+        assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{all}");
     }
 }
 
-async fn refused(town: &Town, agent: &Agent, case: &str, body: Vec<u8>, codes: &[i64]) {
+async fn refused(town: &Town, agent: &Agent, case: &str, body: Vec<u8>, code: i64) {
     let size = body.len();
     let answer = agent.send(body).await;
     assert_eq!(answer.status, 400, "{case}: {}", answer.text());
-    assert!(codes.contains(&answer.error_code()), "{case}: {}", answer.text());
+    assert_eq!(answer.error_code(), code, "{case}: {}", answer.text());
     let json = answer.json();
     assert!(json.as_object().unwrap().contains_key("id"), "{case}: {json}");
     let receipt = town.gateway.receipt_named_by(&answer);
     let reasons = receipt["decision"]["reason_codes"].clone();
-    assert!(
-        [
-            json!(["DENY_MALFORMED"]),
-            json!(["DENY_DUPLICATE_KEY"]),
-            json!(["DENY_PAYLOAD_TOO_LARGE"])
-        ]
-        .contains(&reasons),
-        "{case}: {reasons}"
-    );
+    let expected = match case {
+        twice if twice.contains("twice") => "DENY_DUPLICATE_KEY",
+        _ => "DENY_MALFORMED",
+    };
+    assert_eq!(reasons, json!([expected]), "{case}");
     assert_eq!(answer.decision()["reason_codes"], reasons, "{case}");
     assert_eq!(receipt["request"]["size_bytes_in"], Value::from(size), "{case}");
     assert_eq!(receipt["principal"]["sub"], "ann", "{case}");

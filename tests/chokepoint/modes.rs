@@ -191,7 +191,7 @@ async fn without_a_word_of_the_operator_nothing_is_withheld() {
         let answer = town.agent("ann").await.call(kind.tool, json!({})).await;
         assert!(is_verbatim(&answer, &kind.result), "{}: {}", kind.tool, answer.text());
     }
-    assert!(statuses(&town.gateway.home).iter().all(|status| status == "warning"));
+    assert_eq!(statuses(&town.gateway.home), ["warning"; 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,36 +245,44 @@ async fn a_setting_nobody_knows_stops_the_start_and_is_named() {
 async fn validation_alone_leaves_arguments_texts_and_conforming_output_as_they_are() {
     // R005, R031, R035, R057, R061, R065
     let open = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    let town = Town::offering(&[declaring("work", &open)], |setup| {
-        setup.set("output_validation.mode", "strict")
-    })
-    .await;
-    let agent: Agent = town.agent("ann").await;
-    let structured = r#"{ "more":{"kept":[1,2,  3]},"n":1 ,"é":"\u00e9"}"#;
-    let blocks = r#"[{"type":"text","text":"\u001b[31m«red»\u200b"},{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"a:b","text":"t"}},{"type":"resource_link","uri":"a:b","name":"l"},{"type":"novel","x":1}]"#;
-    for structured in [structured, r#"{"n":"no"}"#] {
-        for mode in ["strict", "warn"] {
-            if mode == "strict" && structured.contains("no") {
-                continue;
-            }
+    let blocks = r#"[{"type":"text","text":"\u001b[31m«red»\u200b"},{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"a:b","text":"t"}},{"type":"resource","resource":{"uri":"a:c","blob":"aGk="}},{"type":"resource_link","uri":"a:b","name":"l"},{"type":"novel","x":1}]"#;
+    let conforming = r#"{ "more":{"kept":[1,2,  3]},"n":1 ,"é":"\u00e9"}"#;
+    let violating = r#"{ "n": "no" }"#;
+    for mode in ["off", "warn", "strict"] {
+        let town = Town::offering(&[declaring("work", &open)], |setup| {
+            setup.set("output_validation.mode", mode)
+        })
+        .await;
+        let agent: Agent = town.agent("ann").await;
+        for structured in [conforming, violating] {
+            let case = format!("{mode} {structured}");
             let result = format!(r#"{{"structuredContent":{structured}, "content":{blocks},"_meta":{{"a/b":1}}}}"#);
             town.files.on("work", Act::Answer(result.clone()));
             let answer = agent
                 .call_raw("work", r#"{ "text":"\u001b[31m  \u200b", "amount":1.0}"#)
                 .await;
-            if structured.contains("no") {
-                is_withheld("in strict mode", &answer.last(), SCHEMA);
+            if mode == "strict" && structured == violating {
+                is_withheld(&case, &answer.last(), SCHEMA);
                 continue;
             }
-            assert!(is_verbatim(&answer, &result), "{}", answer.text());
+            assert!(is_verbatim(&answer, &result), "{case}: {}", answer.text());
             let start = answer.text().find(structured).unwrap();
             let arrived = answer.body.get(start..start + structured.len()).unwrap();
-            assert_eq!(sha256(arrived), sha256(structured.as_bytes()));
+            assert_eq!(sha256(arrived), sha256(structured.as_bytes()), "{case}");
+            assert!(answer.text().contains(blocks), "{case}");
+        }
+        let expected: &[&str] = match mode {
+            "off" => &[],
+            "warn" => &["warning"],
+            _ => &["blocked"],
+        };
+        assert_eq!(statuses(&town.gateway.home), expected, "{mode}");
+        for call in town.files.calls() {
+            assert_eq!(
+                call.json()["params"]["arguments"],
+                json!({"text": "\u{1b}[31m  \u{200b}", "amount": 1.0}),
+                "{mode}"
+            );
         }
     }
-    let sent = town.files.calls()[0].json();
-    assert_eq!(
-        sent["params"]["arguments"],
-        json!({"text": "\u{1b}[31m  \u{200b}", "amount": 1.0})
-    );
 }

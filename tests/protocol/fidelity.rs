@@ -10,10 +10,8 @@ use crate::support::peer::Beat;
 use crate::support::wire::{Door, Wire};
 use crate::support::{Ask, Harbour, Speaks, Turn};
 
-/// So many answers, each with the bytes of several generated results: one is the answer itself, the others stand in it
-/// as members that nobody knows.
+/// So many generated results in each cell, one for each call.
 const ANSWERS: usize = 2_500;
-const STOWAWAYS: usize = 3;
 const CONNECTIONS: usize = 16;
 const SERVER_INFO: &str = concat!(
     r#""io.modelcontextprotocol/serverInfo":{"name":"portreeve","title":"Portreeve","version":""#,
@@ -22,38 +20,32 @@ const SERVER_INFO: &str = concat!(
 );
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_results_of_legacy_servers_reach_legacy_clients_as_they_are() {
+async fn thousands_of_results_of_legacy_servers_reach_legacy_clients_as_they_are() {
     // R011, R188
     matrix(Speaks::Legacy, Speaks::Legacy, &[], 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_results_of_modern_servers_reach_modern_clients_as_they_are() {
+async fn thousands_of_results_of_modern_servers_reach_modern_clients_as_they_are() {
     // R011, R188
     matrix(Speaks::Modern, Speaks::Modern, &[r#""resultType" :"complete""#], 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_results_of_legacy_servers_gain_only_siblings_for_modern_clients() {
+async fn thousands_of_results_of_legacy_servers_gain_only_siblings_for_modern_clients() {
     // R011, R188
     matrix(Speaks::Modern, Speaks::Legacy, &[], 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_results_of_modern_servers_reach_legacy_clients_as_they_are() {
+async fn thousands_of_results_of_modern_servers_reach_legacy_clients_as_they_are() {
     // R011, R188
     matrix(Speaks::Legacy, Speaks::Modern, &[r#""resultType":"complete""#], 4).await;
 }
 
 async fn matrix(client: Speaks, server: Speaks, beside: &'static [&'static str], seed: u64) {
     let mut odd = Odd::new(seed);
-    let answer = |odd: &mut Odd| {
-        let stowaways = (0..STOWAWAYS).map(|n| format!("\"x-{n}\": {}", odd.result(&[])));
-        let mut all: Vec<String> = stowaways.collect();
-        all.extend(beside.iter().map(|&member| member.to_owned()));
-        odd.result(&all.iter().map(String::as_str).collect::<Vec<_>>())
-    };
-    let results: Arc<Vec<String>> = Arc::new((0..ANSWERS).map(|_| answer(&mut odd)).collect());
+    let results: Arc<Vec<String>> = Arc::new((0..ANSWERS).map(|_| odd.result(beside)).collect());
     let harbour = Harbour::with(server, &["odd"], |setup| setup).await;
     let sent = Arc::clone(&results);
     harbour.peer.on("odd", move |seen| {
@@ -96,6 +88,8 @@ async fn matrix(client: Speaks, server: Speaks, beside: &'static [&'static str],
     while let Some(ended) = connections.join_next().await {
         ended.unwrap();
     }
+    // One more for the discovery.
+    assert_eq!(harbour.peer.asked("tools/call").len(), ANSWERS + 1);
 }
 
 async fn exchange(wire: &mut Wire, door: &Door, ask: Ask) -> String {
@@ -173,7 +167,6 @@ async fn resources_and_prompts_keep_their_bytes_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_modern_server_forgets_is_added_and_its_scope_is_made_private() {
-    // R114
     let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
     let modern = harbour.modern("ann");
     harbour

@@ -158,8 +158,9 @@ impl Workshop {
         fs::write(path, text).unwrap();
     }
 
+    /// What a file says, which must be there.
     pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_default()
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
     /// `portreeve harness …` in the harness directory.

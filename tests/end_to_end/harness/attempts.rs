@@ -4,7 +4,7 @@ use crate::support::workshop::{GOOD, Outcome, Workshop};
 
 const BAD: &str = r#"{"verdict":"maybe"}"#;
 
-// R234, R236, R242
+// R234, R242
 #[test]
 fn a_valid_output_is_printed_and_published_byte_for_byte() {
     let workshop =
@@ -70,7 +70,7 @@ fn a_runtime_mends_itself_by_nothing_but_the_feedback_file() {
     assert!(!prompt.contains("maybe"));
 }
 
-// R235, R244, R245, R246, R247, R253
+// R235, R236, R244, R245, R246, R247, R253
 #[test]
 fn differently_bad_output_is_tried_as_often_as_allowed_and_never_emitted() {
     let script = r#"echo "{\"verdict\":\"bad $HARNESS_ATTEMPT\"}" > "$HARNESS_OUTPUT_FILE""#;

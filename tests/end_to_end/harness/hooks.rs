@@ -19,7 +19,7 @@ fn workshop(script: &str, pre: &str, post: &str) -> Workshop {
         .ready()
 }
 
-// R232, R242, R250
+// R242, R250
 #[test]
 fn hooks_run_around_the_judgement_with_their_own_environment() {
     let pre = "echo fetched > \"$HARNESS_INPUT_DIR/issue.txt\"; [ \"$HOOK_SECRET\" = for-hooks ]";

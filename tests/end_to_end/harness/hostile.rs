@@ -1,63 +1,128 @@
 //! Runtimes that go for the harness itself, for the host, or for each other.
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::attempts::make_workspace;
 use crate::support::workshop::{GOOD, Workshop, names};
 
-/// Tries to write every path given in `TARGETS`, and says what it saw.
+/// Tries to write every path that the file `targets` names, and says how many these were, which of them it saw, and which
+/// it wrote.
 const VANDAL: &str = r#"
-    for target in $TARGETS; do
+    tried=0 said=
+    for target in $(cat targets); do
+        tried=$((tried + 1))
         # Below /tmp a sandbox has directories of its own; what matters is what is there.
         [ -e "$target" ] || continue
-        echo "sees $target" >> report
-        echo vandal >> "$target" 2>/dev/null && echo "wrote $target" >> report
+        [ -d "$target" ] && { touch "$target/vandal"; continue; }
+        said="$said sees $target"
+        { echo vandal >> "$target"; } 2>/dev/null && said="$said wrote $target"
     done
-    echo '{"verdict":"ok"}' > "$HARNESS_OUTPUT_FILE""#;
+    printf '{"verdict":"ok","count":%d,"note":"%s"}' "$tried" "$said" > "$HARNESS_OUTPUT_FILE""#;
 
-fn targets(workshop: &Workshop) -> String {
-    [
-        "harness.toml",
-        "harness.lock",
-        "schemas/verdict.v1.json",
-        "prompts/verdict.md",
-        "hooks/post",
-        "portreeve.toml",
-        "state/ledger/00000001.jsonl",
-        "state/harness/runs",
-        "state/admin.token",
-    ]
-    .map(|name| workshop.path(name).display().to_string())
-    .join(" ")
+/// Every file and directory of the harness but the agent's workspace, and what files hold.
+fn everything(workshop: &Workshop) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let (mut found, mut left) = (BTreeMap::new(), vec![workshop.path("")]);
+    while let Some(directory) = left.pop() {
+        for name in names(&directory).into_iter().filter(|name| name != "work") {
+            let path = directory.join(name);
+            let is_dir = path.is_dir();
+            found.insert(path.clone(), (!is_dir).then(|| std::fs::read(&path).unwrap()));
+            left.extend(is_dir.then_some(path));
+        }
+    }
+    found
 }
 
-// R231, R248
-#[test]
-fn the_kernel_keeps_a_runtime_away_from_its_harness() {
-    for fs in ["workspace_only", "read_only"] {
-        let more =
-            format!("[AGENT.sandbox]\nworkspace = \"work\"\nfs = \"{fs}\"\n[AGENT.hooks]\npost = [[\"hooks/post\"]]\n");
-        let workshop = Workshop::new().executable("hooks/post", "#!/bin/sh\n").agent(
-            "judge",
-            &VANDAL.replace("$TARGETS", "$(cat targets)"),
-            &more,
-        );
-        make_workspace(&workshop);
-        workshop.write("work/targets", &targets(&workshop));
-        let workshop = workshop.ready();
-        let before: Vec<String> = ["harness.toml", "harness.lock", "schemas/verdict.v1.json"]
-            .map(|name| workshop.read(name))
-            .into();
-        let outcome = workshop.judge();
-        assert_eq!(outcome.code, 0, "{outcome:?}");
-        assert_eq!(workshop.read("work/report"), "", "{fs}");
-        let after: Vec<String> = ["harness.toml", "harness.lock", "schemas/verdict.v1.json"]
-            .map(|name| workshop.read(name))
-            .into();
-        assert_eq!(before, after);
+/// Nothing is gone, nothing changed, and what the harness itself goes on writing holds nothing of a vandal's.
+fn is_untouched(before: &BTreeMap<PathBuf, Option<Vec<u8>>>, after: &BTreeMap<PathBuf, Option<Vec<u8>>>) {
+    let state = before.keys().find(|path| path.ends_with("state")).unwrap();
+    for (path, text) in before {
+        let now = after.get(path).unwrap_or_else(|| panic!("{} is gone", path.display()));
+        let (Some(text), Some(now)) = (text, now) else { continue };
+        let grows = path.starts_with(state.join("ledger")) && path.extension().is_some_and(|end| end == "jsonl");
+        match (
+            grows,
+            path.starts_with(state.join("harness")) || !path.starts_with(state),
+        ) {
+            (true, _) => assert!(now.starts_with(text), "{}", path.display()),
+            (false, true) => assert!(now == text, "{}", path.display()),
+            (false, false) => {}
+        }
+    }
+    for (path, text) in after {
+        let holds = text.iter().any(|text| text.windows(6).any(|word| word == b"vandal"));
+        let is_script = path.ends_with("agents/judge.sh");
+        assert!(is_script || !(holds || path.ends_with("vandal")), "{}", path.display());
     }
 }
 
+fn a_runtime_behind_walls_changes_nothing(fs: &str) {
+    let more =
+        format!("[AGENT.sandbox]\nworkspace = \"work\"\nfs = \"{fs}\"\n[AGENT.hooks]\npost = [[\"hooks/post\"]]\n");
+    let workshop = Workshop::new()
+        .executable("hooks/post", "#!/bin/sh\n")
+        .agent("judge", VANDAL, &more)
+        .agent("other", &format!("echo '{GOOD}' > \"$HARNESS_OUTPUT_FILE\""), "");
+    make_workspace(&workshop);
+    let workshop = workshop.ready();
+    let other = workshop.run(&["run", "other"]);
+    assert_eq!(other.code, 0, "{other:?}");
+    let before = everything(&workshop);
+    for name in [
+        "harness.toml",
+        "harness.lock",
+        "portreeve.toml",
+        "schemas/verdict.v1.json",
+        "prompts/verdict.md",
+        "hooks/post",
+        "agents/judge.sh",
+        "state/ledger",
+    ] {
+        assert!(before.contains_key(&workshop.path(name)), "{name}: {:?}", before.keys());
+    }
+    assert!(
+        before.contains_key(&other.directory().join("validated/other.json")),
+        "{other:?}"
+    );
+    // What it may see, last: without it, a vandal who cannot look would do as well.
+    let own = workshop.path("work/own");
+    std::fs::write(&own, "").unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let targets: Vec<String> = before
+        .keys()
+        .chain([&own])
+        .map(|path| path.display().to_string())
+        .collect();
+    workshop.write("work/targets", &targets.join("\n"));
+    let outcome = workshop.judge();
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let said: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(said["count"], targets.len(), "{said}");
+    // Its own program it may read.
+    let (own, program) = (own.display(), workshop.path("agents/judge.sh"));
+    let expected = match fs {
+        "read_only" => format!(" sees {} sees {own}", program.display()),
+        _ => format!(" sees {} sees {own} wrote {own}", program.display()),
+    };
+    assert_eq!(said["note"], expected, "{fs}");
+    is_untouched(&before, &everything(&workshop));
+}
+
 // R231, R248
 #[test]
+fn no_runtime_changes_what_controls_it() {
+    a_runtime_behind_walls_changes_nothing("workspace_only");
+    a_runtime_behind_walls_changes_nothing("read_only");
+    an_agent_of_a_pipeline_cannot_reach_anothers_directory();
+    without_walls_a_changed_harness_is_found_and_valid_output_goes_nowhere();
+}
+
 fn without_walls_a_changed_harness_is_found_and_valid_output_goes_nowhere() {
     for (target, script) in [
         (
@@ -111,24 +176,60 @@ fn a_schema_that_is_swapped_while_the_runtime_runs_is_not_used() {
     assert!(output.stdout.is_empty());
 }
 
+/// Connects to an address, and hears something from there.
+const CONNECT: &str = r#"timeout 3 /bin/bash -c "exec 3<>/dev/tcp/$(echo ADDRESS | tr : /) && echo hello >&3 && read -r line <&3" 2>/dev/null"#;
+
+/// A place on the host that answers whoever connects to it, and counts them.
+fn answering() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, heard) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            stream.unwrap().write_all(b"hello\n").unwrap();
+        }
+    });
+    (address, heard)
+}
+
 // R232
 #[test]
-fn a_runtime_has_neither_the_hosts_variables_nor_its_network() {
+fn a_runtime_has_neither_the_hosts_variables_nor_its_network_and_hooks_have_both() {
+    let (address, heard) = answering();
+    let connect = CONNECT.replace("ADDRESS", &address.to_string());
     let script = r#"
         env | sort > environment
-        cat /proc/self/environ > /dev/null
-        (echo x | timeout 3 sh -c 'exec 3<>/dev/tcp/1.1.1.1/80') 2>/dev/null
-        getent hosts evil.example >/dev/null 2>&1
-        echo '{"verdict":"ok"}' > "$HARNESS_OUTPUT_FILE""#;
-    let more = "[AGENT.env]\nGIVEN = \"env:OWN_KEY\"\n[AGENT.sandbox]\nworkspace = \"work\"\n";
-    let workshop = Workshop::new().agent("judge", script, more);
+        reached=
+        CONNECT && reached="$reached host"
+        ABROAD && reached="$reached abroad"
+        getent hosts evil.example >/dev/null 2>&1 && reached="$reached name"
+        printf '{"verdict":"ok","note":"%s"}' "$reached" > "$HARNESS_OUTPUT_FILE""#;
+    let script = script
+        .replace("CONNECT", &connect)
+        .replace("ABROAD", &CONNECT.replace("ADDRESS", "1.1.1.1:80"));
+    let more = "[AGENT.env]\nGIVEN = \"env:OWN_KEY\"\n[AGENT.sandbox]\nworkspace = \"work\"\n[AGENT.hooks]\npre = [[\"hooks/pre\"]]\npost = [[\"hooks/post\"]]\n";
+    let hook = format!("#!/bin/sh\n{connect} && echo \"NAME $HOOK_SECRET $GIVEN\" >> \"$TRACE\"\n");
+    let workshop = Workshop::new()
+        .executable("hooks/pre", &hook.replace("NAME", "pre"))
+        .executable("hooks/post", &hook.replace("NAME", "post"))
+        .agent("judge", &script, more);
     make_workspace(&workshop);
+    let trace = workshop.path("trace").display().to_string();
     let workshop = workshop
         .variable("OWN_KEY", "given-to-the-agent")
         .variable("HOOK_SECRET", "of-the-hooks-alone")
+        .variable("TRACE", &trace)
         .ready();
     let outcome = workshop.judge();
     assert_eq!(outcome.code, 0, "{outcome:?}");
+    let said: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(said["note"], "", "what the runtime reached");
+    assert_eq!(
+        workshop.read("trace"),
+        "pre of-the-hooks-alone \npost of-the-hooks-alone \n"
+    );
+    assert_eq!(heard.load(Ordering::SeqCst), 2, "the hooks, and nobody else");
     let environment = workshop.read("work/environment");
     assert!(environment.contains("GIVEN=given-to-the-agent"));
     assert!(!environment.contains("of-the-hooks-alone") && !environment.contains("OWN_KEY"));
@@ -152,7 +253,10 @@ fn a_runtime_has_neither_the_hosts_variables_nor_its_network() {
     ];
     assert_eq!(names, expected);
     let egress = workshop.listed(&["--type", "egress", "--run", outcome.run()]);
-    assert!(!egress.is_empty(), "what a runtime tries to reach is recorded");
+    let tried: Vec<String> = egress.iter().map(|record| record["dst"].to_string()).collect();
+    for target in ["evil.example", "1.1.1.1"] {
+        assert!(tried.iter().any(|dst| dst.contains(target)), "{target} in {tried:?}");
+    }
     assert!(
         egress
             .iter()
@@ -160,17 +264,18 @@ fn a_runtime_has_neither_the_hosts_variables_nor_its_network() {
     );
 }
 
-// R231
-#[test]
 fn an_agent_of_a_pipeline_cannot_reach_anothers_directory() {
+    // Both are there while each of them looks around.
     let vandal = r#"
+        sleep 1
         for place in $(dirname "$(dirname "$HARNESS_OUTPUT_DIR")")/portreeve-*; do
             [ "$place" = "$(dirname "$HARNESS_OUTPUT_DIR")" ] || echo "$place" >> "$HARNESS_OUTPUT_DIR/seen"
         done
+        sleep 1
         [ -e "$HARNESS_OUTPUT_DIR/seen" ] && exit 7
         echo '{"verdict":"ok"}' > "$HARNESS_OUTPUT_FILE""#;
     let workshop = Workshop::new()
-        .agent("one", &format!("sleep 1\n{vandal}"), "")
+        .agent("one", vandal, "")
         .agent("two", vandal, "")
         .toml("[pipelines.both]\nstages = [{ parallel = [\"one\", \"two\"] }]\n")
         .ready();
@@ -190,6 +295,7 @@ fn a_harness_that_is_killed_leaves_no_half_file_and_an_open_run() {
         let _ = child.wait();
     }
     let runs = workshop.path("state/harness/runs");
+    assert!(!names(&runs).is_empty(), "no run came far enough to be killed");
     for run in names(&runs) {
         let folder = runs.join(&run);
         for file in names(&folder.join("validated")) {
@@ -211,7 +317,6 @@ fn a_harness_that_is_killed_leaves_no_half_file_and_an_open_run() {
 }
 
 fn open_to_all(workshop: &Workshop, target: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
     for (name, mode) in [
         (target, 0o777),
         ("schemas", 0o777),

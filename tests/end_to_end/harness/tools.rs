@@ -21,7 +21,6 @@ fn caller(tool: &str) -> String {
     )
 }
 
-// R232
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_and_its_tool_calls_stand_in_one_log_and_its_token_ends_with_it() {
     for tls in ["off", "auto"] {
@@ -75,7 +74,6 @@ async fn a_run_and_its_tool_calls_stand_in_one_log_and_its_token_ends_with_it() 
     }
 }
 
-// R232
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_reaches_only_the_servers_it_names() {
     let town = Town::with(&["read"], |setup| setup).await;
@@ -155,7 +153,6 @@ async fn token(workshop: &Workshop) -> String {
     panic!("the agent never had a token");
 }
 
-// R232
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_ends_with_its_run_however_that_ends() {
     let town = Town::with(&["read"], |setup| setup).await;

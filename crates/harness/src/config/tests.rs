@@ -132,22 +132,21 @@ fn unknown_keys_are_faults_everywhere_and_all_are_told() {
 // R241
 #[test]
 fn paths_stay_inside_links_included() {
-    let home = home("");
-    fs::write(home.path().parent().unwrap().join("outside.json"), SCHEMA).unwrap();
+    let above = home("");
+    let home = above.path().join("home");
+    fs::create_dir(&home).unwrap();
+    for folder in ["schemas", "prompts"] {
+        fs::create_dir(home.join(folder)).unwrap();
+    }
+    fs::write(home.join("schemas/a.v1.json"), SCHEMA).unwrap();
+    fs::write(home.join("prompts/a.md"), "Say so.").unwrap();
+    fs::write(above.path().join("outside.json"), SCHEMA).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("x.v1.json"), SCHEMA).unwrap();
-    symlink(
-        elsewhere.path().join("x.v1.json"),
-        home.path().join("schemas/link.v1.json"),
-    )
-    .unwrap();
-    symlink(elsewhere.path(), home.path().join("folder")).unwrap();
-    symlink(
-        home.path().join("schemas/a.v1.json"),
-        home.path().join("schemas/inner.v1.json"),
-    )
-    .unwrap();
-    let absolute = home.path().join("schemas/a.v1.json").display().to_string();
+    symlink(elsewhere.path().join("x.v1.json"), home.join("schemas/link.v1.json")).unwrap();
+    symlink(elsewhere.path(), home.join("folder")).unwrap();
+    symlink(home.join("schemas/a.v1.json"), home.join("schemas/inner.v1.json")).unwrap();
+    let absolute = home.join("schemas/a.v1.json").display().to_string();
     for (path, fine) in [
         ("schemas/a.v1.json", true),
         ("./schemas/a.v1.json", true),
@@ -168,13 +167,8 @@ fn paths_stay_inside_links_included() {
             let text = format!(
                 "version = 1\n[agents.a]\ncommand = [\"true\"]\nprompt = \"{prompt}\"\noutput = {{ schema = \"{schema}\" }}\n"
             );
-            fs::write(home.path().join(FILE), text).unwrap();
-            assert_eq!(
-                faults(home.path()).is_empty(),
-                fine,
-                "{key} = {path}: {:?}",
-                faults(home.path())
-            );
+            fs::write(home.join(FILE), text).unwrap();
+            assert_eq!(faults(&home).is_empty(), fine, "{key} = {path}: {:?}", faults(&home));
         }
     }
 }
@@ -191,7 +185,6 @@ fn secrets_are_references_and_never_repeated() {
     assert!(!faults.to_string().contains("hunter2"));
 }
 
-// R231
 #[test]
 fn files_of_the_harness_do_not_lie_where_a_runtime_may_write() {
     let walls = |sandbox: &str| {
@@ -206,7 +199,6 @@ fn files_of_the_harness_do_not_lie_where_a_runtime_may_write() {
     assert!(walls("workspace = \".\"\nfs = \"read_only\"").is_empty());
 }
 
-// R232
 #[test]
 fn taking_a_wall_away_is_allowed_and_warned_of() {
     let home = home(&format!(
@@ -276,8 +268,16 @@ fn pipelines_know_their_agents_and_look_back_only() {
 #[test]
 fn an_agent_whose_section_has_faults_is_known_to_pipelines() {
     let text = "version = 1\n[agents.a]\ncommand = [\"true\"]\n[pipelines.p]\nstages = [{ agent = \"a\" }]\n";
-    let told = only(text);
-    assert!(told.iter().all(|fault| !fault.contains("no agent")), "{told:?}");
+    assert_eq!(
+        only(text),
+        ["2:agents.a.prompt: is missing", "2:agents.a.output.schema: is missing"]
+    );
+    let unknown = text.replace("agent = \"a\"", "agent = \"b\"");
+    let told = only(&unknown);
+    assert!(
+        told.iter().any(|fault| fault.contains("no agent `b` is declared")),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -293,14 +293,32 @@ fn hooks_are_files_of_the_harness() {
     assert!(!with("[]").is_empty());
 }
 
+/// Whether a page has a key as a word of its own in code: in backticks, in a block, or in a table's head.
+fn names(page: &str, key: &str) -> bool {
+    let is_word = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| word == key)
+    };
+    let mut fenced = false;
+    page.lines().any(|line| {
+        fenced ^= line.starts_with("```");
+        let inline = line.split('`').skip(1).step_by(2).any(is_word);
+        inline || ((fenced || line.starts_with("    ")) && is_word(line))
+    })
+}
+
 // R251
 #[test]
 fn the_page_names_every_key_and_says_what_a_schema_is_not() {
     let page = include_str!("../../../../docs/harness.md");
-    for key in FORMAT.keys {
-        let name = key.path.rsplit('.').next().unwrap_or_default();
-        assert!(page.contains(name), "{}", key.path);
-    }
+    let missing: Vec<&str> = FORMAT
+        .keys
+        .iter()
+        .filter(|key| !names(page, key.path.rsplit('.').next().unwrap_or_default()))
+        .map(|key| key.path)
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+    assert!(!names(page, "retries") && !names("`on_failure`\n\n    on_failure = 1\n", "on"));
     assert!(page.contains("A schema is one layer, not the only one."));
     assert!(page.contains("It does not stop a well-formed lie"));
 }
