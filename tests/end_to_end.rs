@@ -11,6 +11,7 @@ mod demo;
 mod discovery;
 mod doctor;
 mod edge;
+mod facts;
 mod full_disk;
 mod harness;
 mod identity;

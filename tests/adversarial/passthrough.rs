@@ -2,12 +2,16 @@
 
 use serde_json::json;
 
-use crate::support::{Agent, Town};
+use crate::support::environment::repository;
+use crate::support::{Agent, Town, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_never_sees_a_clients_token_nor_its_headers() {
     // R122, R127, R181
-    let town = Town::with(&["read"], |setup| setup).await;
+    let diary = repository().join("tests/end_to_end/stdio");
+    let command = json!(["/usr/bin/python3", diary.join("diary.py")]);
+    let process = json!({"command": command, "trust": "internal", "sandbox": {"read": [diary]}});
+    let town = Town::with(&["read"], |setup| setup.set("servers.process", process)).await;
     let agent_token = town.gateway.home.agent_token(&["--sub", "bot"])["token"]
         .as_str()
         .unwrap()
@@ -26,10 +30,14 @@ async fn a_server_never_sees_a_clients_token_nor_its_headers() {
         assert_eq!(agent.submit(ask).await.result()["isError"], false);
         let transcript = town.files.transcript();
         assert!(transcript.contains("tools/call"));
-        for window in token.as_bytes().windows(16) {
-            let window = std::str::from_utf8(window).unwrap();
-            assert!(!transcript.contains(window), "{window}");
-        }
+        has_nothing_of(&token, &transcript);
+        let confessed = confession(&town, &token).await;
+        assert!(
+            confessed.contains("PATH") && confessed.contains("tools/call"),
+            "{confessed}"
+        );
+        has_nothing_of(&token, &confessed);
+        has_nothing_of(&token, &town.gateway.logs());
         for foreign in [
             "the-cookie",
             "203.0.113.9",
@@ -44,13 +52,6 @@ async fn a_server_never_sees_a_clients_token_nor_its_headers() {
             !transcript.contains(agent.session.as_ref().unwrap()),
             "the client's session id is not the server's"
         );
-        let logs = town.gateway.logs();
-        assert!(
-            !token
-                .as_bytes()
-                .windows(16)
-                .any(|window| logs.contains(std::str::from_utf8(window).unwrap()))
-        );
     }
     for seen in town.files.seen() {
         assert_eq!(seen.headers.get("authorization"), None);
@@ -58,8 +59,27 @@ async fn a_server_never_sees_a_clients_token_nor_its_headers() {
     }
 }
 
+/// No sixteen bytes of a token are in a text.
+fn has_nothing_of(token: &str, text: &str) {
+    for window in token.as_bytes().windows(16) {
+        let window = std::str::from_utf8(window).unwrap();
+        assert!(!text.contains(window), "{window}");
+    }
+}
+
+/// What a server's process knows after it was called: variables, arguments, and every line it was sent.
+async fn confession(town: &Town, token: &str) -> String {
+    let agent = Agent::connect(&town.gateway, "/mcp/process", token).await;
+    eventually("the process is listed", 60, async || {
+        agent.names().await.contains(&"confess".to_owned())
+    })
+    .await;
+    let answer = agent.call("confess", json!({})).await;
+    answer.result()["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_declares_in_meta_stays_on_its_side() {
+async fn of_what_a_client_declares_in_meta_nothing_that_speaks_for_the_gateway_goes_on() {
     // R127
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
@@ -73,6 +93,11 @@ async fn what_a_client_declares_in_meta_stays_on_its_side() {
     for foreign in ["0af7651916cd43dd8448eb211c80319c", "the-baggage", "the-forged-decision"] {
         assert!(!transcript.contains(foreign), "{foreign}: {transcript}");
     }
+    let sent = town.files.calls()[0].json()["params"]["_meta"].clone();
+    assert_eq!(
+        sent["vendor/harmless"], "the-vendor-key",
+        "what means something to the server alone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use crate::support::{Act, Agent, Issuer, Server, Setup, Town, eventually, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_of_failing_is_one_clear_error_with_a_receipt() {
-    // R120, R187
+    // R120
     let acts = [
         ("close", Act::Close),
         ("promise-more", Act::PromiseMore),
@@ -63,7 +63,6 @@ async fn every_way_of_failing_is_one_clear_error_with_a_receipt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_sends_more_than_it_promised_gives_no_surplus_away() {
-    // R187
     let town = Town::with(&["less", "fine"], |setup| setup).await;
     town.files.on("less", Act::PromiseLess);
     let agent = town.agent("ann").await;
@@ -76,7 +75,6 @@ async fn a_server_that_sends_more_than_it_promised_gives_no_surplus_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_goes_down_is_an_error_and_nothing_is_repeated() {
-    // R187
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     agent.call("read", json!({})).await.result();
@@ -147,7 +145,7 @@ async fn a_list_without_end_is_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_from_the_start_does_not_hold_up_the_others() {
-    // R099, R140
+    // R099
     let (issuer, files) = (Issuer::start().await, Server::start(&[tool("read")]).await);
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
@@ -184,7 +182,6 @@ async fn a_client_that_leaves_does_not_stop_the_call_nor_its_receipt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_holds_up_nobody_elses_calls() {
-    // R113
     let (issuer, files) = (Issuer::start().await, Server::start(&[tool("read")]).await);
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());

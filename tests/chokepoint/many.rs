@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::scene::{Draw, SCHEMA, counted, decisions, declaring, is_verbatim, is_withheld};
+use crate::support::agent::call_body;
 use crate::support::{Harbour, Peer, Setup, Speaks, Turn};
 
 /// A schema with something to break in every place.
@@ -60,10 +61,12 @@ fn result(structured: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":"VIOLATION"}}],"structuredContent":{structured}}}"#)
 }
 
-/// The result of a call by its number: every other one is wrong.
-fn numbered(number: u64) -> (String, bool) {
+/// The result of a call by its number. Of each `few` one is wrong, at random which.
+fn numbered(number: u64, few: usize) -> (String, bool) {
     let mut draw = Draw(SEED + number);
-    let wrong = number % 2 == 1;
+    let few_of = u64::try_from(few).unwrap();
+    let drawn = Draw(SEED + number / few_of).below(few);
+    let wrong = number % few_of == u64::try_from(drawn).unwrap();
     let structured = if wrong {
         violating(&mut draw)
     } else {
@@ -74,22 +77,22 @@ fn numbered(number: u64) -> (String, bool) {
 
 const SEED: u64 = 20_261_116;
 
-async fn numbering(mode: &str) -> Arc<Harbour> {
+async fn numbering(mode: &str, few: usize) -> Arc<Harbour> {
     let peer = Peer::start(Speaks::Legacy, &[]).await;
     peer.list("tools", &[declaring("work", &schema())]);
-    peer.on("work", |seen| {
+    peer.on("work", move |seen| {
         let number = seen.json()["params"]["arguments"]["amount"].as_u64().unwrap();
-        Turn::Result(numbered(number).0)
+        Turn::Result(numbered(number, few).0)
     });
     Arc::new(Harbour::before(peer, |setup: Setup| setup.set("output_validation.mode", mode)).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_violations_are_stopped_or_told_in_each_mode_and_as_many_honest_results_are_untouched() {
-    // R037, R048, R049, R052
+    // R048, R052
     println!("seed {SEED}");
     for (mode, status) in [("strict", "blocked"), ("warn", "warning")] {
-        let harbour = numbering(mode).await;
+        let harbour = numbering(mode, 2).await;
         let mut calling = tokio::task::JoinSet::new();
         for caller in 0..10_u64 {
             let harbour = Arc::clone(&harbour);
@@ -97,7 +100,7 @@ async fn five_hundred_violations_are_stopped_or_told_in_each_mode_and_as_many_ho
                 let agent = harbour.agent(&format!("caller-{caller}")).await;
                 for number in caller * 100..(caller + 1) * 100 {
                     let answer = agent.call("work", json!({"amount": number})).await;
-                    let (sent, wrong) = numbered(number);
+                    let (sent, wrong) = numbered(number, 2);
                     match wrong && mode == "strict" {
                         true => is_withheld(&sent, &answer.last(), SCHEMA),
                         false => assert!(is_verbatim(&answer, &sent), "{number}: {sent}: {}", answer.text()),
@@ -114,7 +117,7 @@ async fn five_hundred_violations_are_stopped_or_told_in_each_mode_and_as_many_ho
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_at_once_are_as_many_records() {
-    // R037, R052
+    // R052
     let peer = Peer::start(Speaks::Legacy, &[]).await;
     peer.list("tools", &[declaring("work", &counted())]);
     peer.on("work", |seen| {
@@ -148,4 +151,55 @@ async fn failures_at_once_are_as_many_records() {
     let receipts: std::collections::BTreeSet<String> =
         records.iter().map(|record| record["receipt_id"].to_string()).collect();
     assert_eq!(receipts.len(), 400, "each of its own call");
+}
+
+/// As many callers at once, and as many calls of each.
+const CALLERS: u64 = 25;
+const CALLS: u64 = 500;
+/// One of so many is wrong.
+const FEW: usize = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twelve_thousand_results_at_random_and_in_bursts_leave_one_record_for_each_failure() {
+    // R037, R049
+    println!("seed {SEED}");
+    let harbour = numbering("strict", FEW).await;
+    let mut calling = tokio::task::JoinSet::new();
+    for caller in 0..CALLERS {
+        let harbour = Arc::clone(&harbour);
+        calling.spawn(async move {
+            let (agent, door) = (
+                harbour.agent(&format!("caller-{caller}")).await,
+                harbour.gateway.mcp.clone(),
+            );
+            let mut wire = door.open().await.unwrap();
+            let mut failures = 0;
+            for number in caller * CALLS..(caller + 1) * CALLS {
+                let ask = agent.ask(call_body("work", &json!({ "amount": number }).to_string()));
+                let ask = ask.header("Connection", "keep-alive");
+                wire.send(&ask.bytes(door.address)).await.unwrap();
+                let reply = wire.reply().await.unwrap();
+                let (sent, wrong) = numbered(number, FEW);
+                match wrong {
+                    true => is_withheld(&sent, &reply.json(), SCHEMA),
+                    false => assert_eq!(reply.text(), format!(r#"{{"jsonrpc":"2.0","id":1,"result":{sent}}}"#)),
+                }
+                failures += usize::from(wrong);
+            }
+            failures
+        });
+    }
+    let failures: usize = calling.join_all().await.into_iter().sum();
+    let honest = usize::try_from(CALLERS * CALLS).unwrap() - failures;
+    assert_eq!((failures, honest), (2_500, 10_000));
+    let records = decisions(&harbour.gateway.home, &[]);
+    assert_eq!(records.len(), failures);
+    let receipts: std::collections::BTreeSet<String> =
+        records.iter().map(|record| record["receipt_id"].to_string()).collect();
+    assert_eq!(receipts.len(), failures, "each of its own call");
+    for record in &records {
+        let facts = ["server_id", "tool_name", "mode"].map(|name| record[name].clone());
+        assert_eq!(facts, [json!("peer"), json!("work"), json!("strict")], "{record}");
+        assert!(!record["message"].as_str().unwrap().is_empty(), "{record}");
+    }
 }

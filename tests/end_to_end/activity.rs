@@ -31,7 +31,6 @@ async fn the_table_says_which_host_a_server_tried_to_reach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_finds_records_by_what_they_say() {
-    // R162
     let town = Town::with(&["read", "write"], |setup| setup).await;
     let (ann, bob) = (town.agent("ann").await, town.agent("bob").await);
     town.files.on("write", Act::Close);
@@ -75,7 +74,6 @@ async fn activity_finds_records_by_what_they_say() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_is_exported_as_lines_and_as_a_table() {
-    // R162
     let town = Town::with(&["read"], |setup| setup).await;
     town.agent("ann").await.call("read", json!({})).await;
     let home = &town.gateway.home;
@@ -96,7 +94,6 @@ async fn activity_is_exported_as_lines_and_as_a_table() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_can_be_watched() {
-    // R162
     let town = Town::with(&["read"], |setup| setup).await;
     let seen = town.gateway.home.path("watched");
     let mut watch = command(portreeve());

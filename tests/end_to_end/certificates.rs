@@ -9,7 +9,7 @@ use crate::support::{Agent, Ask, Gateway, Issuer, Server, Setup, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_the_client_authority_is_a_system_principal() {
-    // R105, R108, R166, R167
+    // R108, R166, R167
     let scene = Scene::start().await;
     let cases = [
         (vec!["robot.test", "spiffe://test/robot"], "spiffe://test/robot"),
@@ -46,7 +46,6 @@ async fn beside_a_token_the_certificate_does_not_count() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strangers_expired_or_missing_certificate_is_no_credential() {
-    // R105, R110
     let scene = Scene::start().await;
     assert_eq!(scene.knock(None).await, Some(401));
     let stranger = Authority::new().issue(&["robot.test"]);

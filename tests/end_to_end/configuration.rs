@@ -95,7 +95,6 @@ async fn a_usage_error_is_2_and_a_missing_configuration_is_1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_gateway_on_the_same_state_is_refused() {
-    // R162
     let town = Town::with(&["read"], |setup| setup).await;
     let second = town.gateway.home.cli(&["serve"]);
     assert_eq!(second.code, Some(1), "{second:?}");
@@ -104,7 +103,7 @@ async fn a_second_gateway_on_the_same_state_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_reloads_servers_and_policies_for_live_sessions() {
-    // R102, R115
+    // R115
     let mut town = Town::with(&["read"], |setup| setup.policy("")).await;
     let mail = Server::start(&[tool("send")]).await;
     let agent = Agent::connect(&town.gateway, "/mcp", &town.issuer.token("ann")).await;

@@ -7,28 +7,6 @@ use crate::support::records::list;
 use crate::support::{Ask, Town};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_of_the_api_answers_without_a_credential() {
-    // R105, R107
-    let town = Town::with(&["read"], |setup| setup).await;
-    let document = town
-        .gateway
-        .ask_admin(Ask::new("GET", "/api/v1/openapi.json"))
-        .await
-        .json();
-    let mut routes = operations(&document);
-    assert!(routes.len() >= 6, "{routes:?}");
-    routes.push(("get".to_owned(), "/api/v1/openapi.json".to_owned()));
-    routes.push(("get".to_owned(), "/metrics".to_owned()));
-    routes.push(("get".to_owned(), "/no/such/page".to_owned()));
-    let before = refusals(&town);
-    for (method, path) in &routes {
-        let reply = town.gateway.admin.ask(&Ask::new(&method.to_uppercase(), path)).await;
-        assert_eq!(reply.status, 401, "{method} {path}");
-    }
-    assert_eq!(refusals(&town) - before, routes.len());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_credentials_of_one_plane_are_worth_nothing_on_the_other() {
     // R107
     let town = Town::with(&["read"], |setup| setup).await;
@@ -53,7 +31,7 @@ async fn the_credentials_of_one_plane_are_worth_nothing_on_the_other() {
         ) {
             let ask = Ask::new(&method.to_uppercase(), &path).bearer(&token);
             let status = town.gateway.admin.ask(&ask).await.status;
-            assert!([401, 403].contains(&status), "{method} {path}: {status}");
+            assert_eq!(status, 401, "{method} {path}");
         }
     }
 }
@@ -82,7 +60,7 @@ async fn what_changes_something_is_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_host_cannot_reach_the_control_plane() {
-    // R105, R107
+    // R107
     let town = Town::with(&["read"], |setup| setup).await;
     let reply = town
         .gateway
@@ -98,7 +76,7 @@ async fn a_foreign_host_cannot_reach_the_control_plane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_works_on_the_state_where_no_gateway_runs() {
-    // R099, R162
+    // R099
     let town = Town::with(&["read"], |setup| setup).await;
     town.agent("ann").await.call("read", json!({})).await;
     let home = town.gateway.stop().await;
@@ -116,7 +94,6 @@ async fn the_command_line_works_on_the_state_where_no_gateway_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listings_are_tables_for_people_and_lines_for_programs() {
-    // R104
     let town = Town::with(&["read"], |setup| setup).await;
     town.agent("ann").await.call("read", json!({})).await;
     town.gateway.home.agent_token(&["--sub", "ci-bot"]);
@@ -127,6 +104,7 @@ async fn listings_are_tables_for_people_and_lines_for_programs() {
             "{listing:?}: {table}"
         );
         let lines = town.gateway.home.cli(&[listing, &["--json"]].concat()).success();
+        assert_eq!(lines.lines().count(), table.lines().count() - 1, "{listing:?}: {lines}");
         for line in lines.lines() {
             assert!(serde_json::from_str::<Value>(line).unwrap().is_object(), "{line}");
         }
@@ -134,7 +112,7 @@ async fn listings_are_tables_for_people_and_lines_for_programs() {
 }
 
 /// Methods and paths of an OpenAPI document, parameters filled with something.
-fn operations(document: &Value) -> Vec<(String, String)> {
+pub(super) fn operations(document: &Value) -> Vec<(String, String)> {
     let methods = ["get", "post", "put", "patch", "delete"];
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -158,7 +136,8 @@ fn operations(document: &Value) -> Vec<(String, String)> {
     found
 }
 
-fn refusals(town: &Town) -> usize {
+/// How many refusals of strangers are on record here.
+pub(super) fn refusals(town: &Town) -> usize {
     list(&town.gateway.home, &["--type", "admin", "--limit", "10000"])
         .iter()
         .filter(|record| record.to_string().contains("DENY_NO_AUTHN"))

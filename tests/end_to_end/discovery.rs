@@ -1,11 +1,11 @@
 //! Who sees what: lists follow from the policies, and what is hidden is as if it were not there.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::agent::Answer;
 use crate::support::issuer::{but, claims};
 use crate::support::records::canonical_hash;
-use crate::support::{Agent, Issuer, Server, Setup, Town, eventually, tool};
+use crate::support::{Agent, Harbour, Issuer, Server, Setup, Speaks, Town, eventually, tool};
 
 const TWO_PRINCIPALS: &str = r#"
     @id("ann-reads") permit (principal == User::"ann", action == Action::"tools/call", resource == Tool::"files/read");
@@ -23,7 +23,7 @@ async fn two_principals_see_different_lists() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exactly_what_is_listed_can_be_called() {
-    // R111, R116, R120, R192
+    // R111, R120
     let policy = r#"
         permit (principal == User::"ann", action == Action::"tools/call", resource in Server::"files") when { resource.risk == "low" };
         permit (principal in Group::"ops", action == Action::"tools/call", resource == Tool::"files/delete");
@@ -67,28 +67,44 @@ async fn exactly_what_is_listed_can_be_called() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_policies_nothing_is_seen_and_everything_is_denied() {
     // R112, R119, R192
-    let setups: [fn(Setup) -> Setup; 3] = [
-        Setup::without_policy,
-        |setup| setup.policy(""),
-        |setup| setup.set("policy.files", json!(["policies/no-such.cedar"])),
+    let elsewhere = r#"permit (principal, action, resource == Tool::"files/write");
+                       permit (principal == User::"bob", action, resource == Tool::"files/read");"#;
+    let setups: [(&str, &dyn Fn(Setup) -> Setup, &[&str]); 4] = [
+        ("no policies", &Setup::without_policy, &[]),
+        ("an empty file", &|setup| setup.policy(""), &[]),
+        (
+            "no such file",
+            &|setup| setup.set("policy.files", json!(["policies/no-such.cedar"])),
+            &[],
+        ),
+        ("rules for others", &|setup| setup.policy(elsewhere), &["write"]),
     ];
-    for setup in setups {
-        let town = Town::with(&["read"], setup).await;
+    for (case, setup, seen) in setups {
+        let town = Town::with(&["read", "write"], setup).await;
         let agent = town.agent("ann").await;
-        assert_eq!(agent.names().await, [""; 0]);
+        assert_eq!(agent.names().await, seen, "{case}");
         let answer = agent.call("read", json!({})).await;
         assert_eq!(answer.error_code(), -32602);
         let receipt = town.gateway.receipt_named_by(&answer);
         assert_eq!(receipt["decision"]["result"], "deny");
         assert_eq!(receipt["decision"]["policy_id"], "builtin:default-deny");
         assert_eq!(receipt["decision"]["reason_codes"], json!(["DENY_NO_MATCHING_RULE"]));
-        assert_eq!(town.files.calls().len(), 0);
+        assert_eq!(town.files.calls().len(), 0, "{case}");
     }
+    // The mutation: one rule turns the default round, and with it everything that was asserted here.
+    let flipped = Town::with(&["read", "write"], |setup| {
+        setup.policy("permit (principal, action, resource);")
+    })
+    .await;
+    let agent = flipped.agent("ann").await;
+    assert_eq!(agent.names().await, ["read", "write"]);
+    assert_eq!(agent.call("read", json!({})).await.result()["isError"], false);
+    assert_eq!(flipped.files.calls().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_quarantined_and_unknown_tools_give_one_answer() {
-    // R099, R113, R121, R172, R191
+    // R099, R121, R172, R191
     let issuer = Issuer::start().await;
     let (files, shady) = (
         Server::start(&[tool("read"), tool("hidden")]).await,
@@ -165,7 +181,7 @@ async fn one_route_shows_all_servers_and_another_a_single_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_of_a_server_is_walked() {
-    // R099, R114
+    // R099
     let names: Vec<String> = (0..7).map(|number| format!("tool{number}")).collect();
     let (issuer, files) = (
         Issuer::start().await,
@@ -175,6 +191,41 @@ async fn every_page_of_a_server_is_walked() {
     let gateway = Setup::with(&issuer, &files).start().await;
     let agent = Agent::connect(&gateway, "/mcp/files", &issuer.token("ann")).await;
     assert_eq!(agent.names().await, names);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_filtered_before_it_is_paged_and_every_page_is_private() {
+    // R114
+    let policy = r#"permit (principal, action, resource) when { resource has readOnlyHint && resource.readOnlyHint };"#;
+    let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup.policy(policy)).await;
+    // Two of three are hidden, and all of the first thousand.
+    let seen = |number: usize| number >= 1000 && number.is_multiple_of(3);
+    let definitions: Vec<Value> = (0..4600)
+        .map(|number| {
+            let mut definition = tool(&format!("t{number:04}"));
+            definition["annotations"] = json!({"readOnlyHint": seen(number)});
+            definition
+        })
+        .collect();
+    harbour.peer.list("tools", &definitions);
+    harbour.gateway.home.cli(&["server", "refresh", "peer"]).success();
+    let modern = harbour.modern("ann");
+    let (mut pages, mut names, mut cursor) = (Vec::new(), Vec::new(), None);
+    loop {
+        let params = cursor.map_or(json!({}), |cursor| json!({ "cursor": cursor }));
+        let page = modern.request("tools/list", params).await.result();
+        assert_eq!(page["cacheScope"], "private", "page {}", pages.len());
+        let tools = page["tools"].as_array().unwrap();
+        pages.push(tools.len());
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        cursor = page.get("nextCursor").cloned();
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<String> = (0..4600).filter(|n| seen(*n)).map(|n| format!("t{n:04}")).collect();
+    assert_eq!(names, expected);
+    assert_eq!(pages, [1000, 200], "pages are full of what may be seen");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,36 +1,49 @@
 //! The edge: authentication before everything, Host and Origin, and what is refused by HTTP status.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
+use super::control::{operations, refusals};
 use crate::support::agent::{initialize_body, strings};
+use crate::support::wire::Door;
 use crate::support::{Agent, Ask, Reply, Town};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_route_and_method_wants_a_credential_and_is_recorded_without() {
+async fn nothing_but_probes_and_metadata_answers_without_a_credential_on_either_listener() {
     // R105, R152
     let town = Town::with(&["read"], |setup| setup).await;
+    let document = town
+        .gateway
+        .ask_admin(Ask::new("GET", "/api/v1/openapi.json"))
+        .await
+        .json();
     let seq = town.gateway.last_seq();
-    let routes = [
-        "/mcp",
-        "/mcp/files",
-        "/mcp/nowhere",
-        "/mcp/",
-        "/",
-        "/api/v1/tokens",
-        "/metrics",
-        "/.well-known/other",
-    ];
-    for route in routes {
+    let metadata = ["", "/mcp", "/mcp/files"].map(|route| format!("/.well-known/oauth-protected-resource{route}"));
+    let open: Vec<&str> = metadata
+        .iter()
+        .map(String::as_str)
+        .chain(["/healthz", "/readyz"])
+        .collect();
+    let mut refused = 0;
+    for route in CLOSED.iter().copied().chain(open.iter().copied()) {
         for method in METHODS {
-            let reply = town.gateway.ask(Ask::new(method, route)).await;
+            let reply = unread(&town.gateway.mcp, method, route).await;
+            if method == "GET" && open.contains(&route) {
+                assert_eq!(reply.status, 200, "{route}");
+                assert!(!reply.text().contains("portreeve"), "{route}: no detail");
+                continue;
+            }
+            refused += 1;
             assert_eq!(reply.status, 401, "{method} {route}");
             assert!(reply.headers.get("www-authenticate").is_some(), "{method} {route}");
         }
     }
     let receipts = town.gateway.receipts_after(seq);
-    assert_eq!(receipts.len(), routes.len() * METHODS.len());
+    let counted: u64 = receipts.iter().map(|receipt| receipt["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, refused, "one for each refusal, and none for what is open");
     for receipt in receipts {
         assert_eq!(receipt["principal"]["sub"], "unauthenticated");
         assert_eq!(receipt["principal"]["actor_type"], "agent");
@@ -39,42 +52,53 @@ async fn every_route_and_method_wants_a_credential_and_is_recorded_without() {
         assert_eq!(receipt["decision"]["policy_id"], "builtin:authentication");
         assert_eq!(receipt["decision"]["reason_codes"], json!(["DENY_NO_AUTHN"]));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn health_and_resource_metadata_answer_anybody_and_leave_no_record() {
-    // R105
-    let town = Town::with(&["read"], |setup| setup).await;
-    let seq = town.gateway.last_seq();
-    let open = ["", "/mcp", "/mcp/files"].map(|route| format!("/.well-known/oauth-protected-resource{route}"));
-    for route in open.iter().map(String::as_str).chain(["/healthz", "/readyz"]) {
-        let reply = town.gateway.ask(Ask::new("GET", route)).await;
-        assert_eq!(reply.status, 200, "{route}");
-        assert!(!reply.text().contains("portreeve"), "{route}: no detail");
+    let mut routes: BTreeSet<String> = operations(&document).into_iter().map(|(_, route)| route).collect();
+    assert!(routes.len() > 10, "{routes:?}");
+    routes.extend(CLOSED.iter().chain(&open).map(|route| (*route).to_owned()));
+    let (before, mut refused) = (refusals(&town), 0);
+    for route in &routes {
+        for method in METHODS {
+            let reply = unread(&town.gateway.admin, method, route).await;
+            assert_eq!(reply.status, 401, "{method} {route}");
+            refused += 1;
+        }
     }
-    assert_eq!(town.gateway.last_seq(), seq);
+    assert_eq!(refusals(&town) - before, refused);
 }
 
+/// Asks without a credential, and announces a body that never comes: whoever waits for it hangs.
+async fn unread(door: &Door, method: &str, route: &str) -> Reply {
+    let ask = Ask::post(route, "")
+        .with_method(method)
+        .header("Content-Length", "1000000");
+    let mut wire = door.open().await.unwrap();
+    wire.send(&ask.bytes(door.address)).await.unwrap();
+    wire.reply_to(method).await.unwrap()
+}
+
+/// Some of what is there, and some of what is not.
+const CLOSED: [&str; 9] = [
+    "/mcp",
+    "/mcp/files",
+    "/mcp/nowhere",
+    "/mcp/",
+    "/",
+    "/api/v1/tokens",
+    "/metrics",
+    "/.well-known/other",
+    "/no/such/page",
+];
+
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_credential_the_body_is_not_even_waited_for() {
-    // R105, R109
+async fn without_a_credential_a_body_is_not_looked_at() {
+    // R109
     let town = Town::with(&["read"], |setup| setup).await;
     let malformed = town.gateway.ask(Ask::post("/mcp", "{not json")).await;
     assert_eq!(malformed.status, 401);
-    let mut wire = town.gateway.mcp.open().await.unwrap();
-    wire.send(
-        &Ask::post("/mcp", "")
-            .header("Content-Length", "1000000")
-            .bytes(town.gateway.mcp.address),
-    )
-    .await
-    .unwrap();
-    assert_eq!(wire.reply().await.unwrap().status, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_host_or_origin_is_forbidden_before_anything_else() {
-    // R105
     let town = Town::with(&["read"], |setup| {
         setup.set("listen.allowed_origins", json!(["https://app.example"]))
     })
@@ -110,7 +134,7 @@ async fn a_foreign_host_or_origin_is_forbidden_before_anything_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_mcp_message_is_refused_by_status_with_a_receipt() {
-    // R105, R152, R187
+    // R152
     let town = Town::with(&["read"], |setup| setup.set("limits.request.max_bytes", 10_000)).await;
     let agent = town.agent("ann").await;
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -165,7 +189,6 @@ async fn what_is_no_mcp_message_is_refused_by_status_with_a_receipt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn get_and_delete_need_a_session() {
-    // R105
     let town = Town::with(&["read"], |setup| setup).await;
     for method in ["GET", "DELETE"] {
         let ask = Ask::new(method, "/mcp")
@@ -191,7 +214,6 @@ async fn a_body_may_be_exactly_as_large_as_allowed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_nobody_configured_and_one_that_is_hidden_look_alike() {
-    // R113
     let town = Town::with(&["read"], |setup| setup.policy("")).await;
     let knock = async |route: &str| {
         let reply = town
@@ -205,7 +227,6 @@ async fn a_server_nobody_configured_and_one_that_is_hidden_look_alike() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_stalls_is_cut_off() {
-    // R105
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = Agent::connect(&town.gateway, "/mcp", &town.issuer.token("ann")).await;
     let half_head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n".to_vec();

@@ -8,15 +8,42 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::ledger::verify_chain;
+use crate::support::agent::call_body;
 use crate::support::environment::{Finished, command, portreeve};
 use crate::support::records::{all, lines_on_disk, receipts};
 use crate::support::setup::Home;
-use crate::support::{Agent, Answer, Ask, Gateway, Issuer, Server, Setup, eventually, tool};
+use crate::support::{Act, Agent, Answer, Ask, Gateway, Issuer, Server, Setup, Town, eventually, tool};
 
 // R226
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_on_a_full_disk_refuses_and_serves_again_when_there_is_room() {
+async fn a_call_is_on_disk_before_it_is_made_and_not_made_when_it_cannot_be() {
+    a_call_under_way_is_on_disk_when_the_gateway_is_killed().await;
     refuses_and_recovers(SmallDisk::mount).await;
+}
+
+async fn a_call_under_way_is_on_disk_when_the_gateway_is_killed() {
+    let town = Town::with(&["write"], |setup| setup.risk("files/write", "medium")).await;
+    town.files.on("write", Act::Hang);
+    let agent = town.agent("ann").await;
+    let ask = agent.ask(call_body("write", "{}"));
+    let hanging = tokio::spawn(async move { agent.door().try_ask(&ask).await });
+    eventually("the server has the call", 10, async || !town.files.calls().is_empty()).await;
+    // Nobody writes any more after this; what is there was there before.
+    let home = town.gateway.kill().await;
+    assert!(hanging.await.unwrap().is_err(), "no answer left");
+    let lines = lines_on_disk(&home);
+    let records: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let calls: Vec<&Value> = records
+        .iter()
+        .filter(|record| record["mcp"]["method"] == "tools/call")
+        .collect();
+    let phases: Vec<&Value> = calls.iter().map(|record| &record["phase"]).collect();
+    assert_eq!(phases, ["intent"], "{calls:?}");
+    assert_eq!(
+        (&calls[0]["mcp"]["tool_name"], &calls[0]["decision"]["result"]),
+        (&json!("write"), &json!("allow"))
+    );
+    verify_chain(&lines);
 }
 
 // The same where nothing may be mounted: the kernel refuses the writes of this one process.

@@ -1,13 +1,16 @@
 //! The inventory: what exists, how dangerous it is, whom it comes from, and that it stays what it was.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
+use crate::support::environment;
 use crate::support::records::canonical_hash;
-use crate::support::{Agent, Issuer, Server, Setup, Town, tool};
+use crate::support::{Agent, Ask, Issuer, Server, Setup, Town, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tool_has_a_risk_and_a_trust() {
-    // R099, R100, R101, R104
+    // R099, R100, R101
     let hinted = |name: &str, hints: Value| {
         let mut definition = tool(name);
         definition["annotations"] = hints;
@@ -16,59 +19,88 @@ async fn every_tool_has_a_risk_and_a_trust() {
     let definitions = [
         tool("plain"),
         hinted("reads", json!({"readOnlyHint": true, "openWorldHint": false})),
-        hinted("destroys", json!({"destructiveHint": true})),
-        tool("ruled"),
+        hinted("mends", json!({"destructiveHint": false})),
+        hinted("destroys", json!({"destructiveHint": true, "openWorldHint": true})),
+        tool("lowered"),
+        hinted("raised", json!({"readOnlyHint": true})),
     ];
-    let (issuer, ours, theirs) = (
-        Issuer::start().await,
-        Server::start(&definitions).await,
-        Server::start(&definitions).await,
-    );
-    let setup = Setup::with(&issuer, &ours)
-        .server("theirs", &theirs)
-        .set("servers.theirs.trust", "community");
-    let gateway = setup
-        .risk("files/ruled", "low")
-        .risk("theirs/ruled", "critical")
-        .start()
-        .await;
+    // A trusted server's word lowers a risk, a stranger's does not; the operator's stands above both.
+    let trusted = ["high", "low", "medium", "high", "low", "critical"];
+    let strange = ["high", "high", "high", "high", "low", "critical"];
+    let issuer = Issuer::start().await;
+    let (mut setup, mut expected) = (Setup::new().issuer(&issuer), Vec::new());
+    let mut servers = Vec::new();
+    for (trust, risks) in [
+        ("internal", trusted),
+        ("verified", trusted),
+        ("community", strange),
+        ("unknown", strange),
+    ] {
+        let server = Server::start(&definitions).await;
+        setup = setup
+            .server(trust, &server)
+            .set(&format!("servers.{trust}.trust"), trust)
+            .risk(&format!("{trust}/lowered"), "low")
+            .risk(&format!("{trust}/raised"), "critical");
+        for (definition, risk) in definitions.iter().zip(risks) {
+            let id = format!("{trust}/{}", definition["name"].as_str().unwrap());
+            expected.push((json!(id), json!(risk), json!(trust)));
+        }
+        servers.push(server);
+    }
+    let gateway = setup.start().await;
     Agent::connect(&gateway, "/mcp", &issuer.token("ann"))
         .await
         .list()
         .await;
-    let entries = entries(&gateway.home);
-    assert_eq!(entries.len(), 8);
-    let risk = |id: &str| entry(&entries, id)["risk"].as_str().unwrap().to_owned();
-    let rank = |id: &str| {
-        ["low", "medium", "high", "critical"]
-            .iter()
-            .position(|one| *one == risk(id))
-            .unwrap()
-    };
-    assert_eq!(risk("files/plain"), "high");
-    assert_eq!(risk("theirs/plain"), "high");
-    assert_eq!(
-        (risk("files/ruled"), risk("theirs/ruled")),
-        ("low".to_owned(), "critical".to_owned())
-    );
-    assert!(
-        rank("files/reads") < rank("files/plain"),
-        "a trusted server's word may lower a risk"
-    );
-    assert_eq!(rank("theirs/reads"), rank("theirs/plain"), "another's may not");
-    assert!(rank("theirs/destroys") >= rank("theirs/plain"));
-    for entry in &entries {
+    let found: BTreeSet<String> = entries(&gateway.home)
+        .iter()
+        .map(|entry| json!([entry["id"], entry["risk"], entry["trust"]]).to_string())
+        .collect();
+    let expected: BTreeSet<String> = expected.iter().map(|facts| json!(facts).to_string()).collect();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_inventory_is_exported_as_its_schema_says() {
+    // R104
+    let town = Town::with(&["read", "write"], |setup| setup.set("servers.files.trust", "verified")).await;
+    town.agent("ann").await.list().await;
+    let exported = town.gateway.home.cli(&["tool", "list", "--json"]).success();
+    let kept = environment::target().join("artefacts");
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::write(kept.join("inventory.jsonl"), &exported).unwrap();
+    let mut document = town
+        .gateway
+        .ask_admin(Ask::new("GET", "/api/v1/openapi.json"))
+        .await
+        .json();
+    document["$ref"] = json!("#/components/schemas/Tool");
+    let schema = jsonschema::validator_for(&document).unwrap();
+    let entries = entries(&town.gateway.home);
+    assert_eq!(exported.lines().count(), entries.len());
+    let ids: Vec<&Value> = entries.iter().map(|entry| &entry["id"]).collect();
+    assert_eq!(ids, ["files/read", "files/write"]);
+    for entry in entries {
         assert!(
-            ["internal", "verified", "community", "unknown"].contains(&entry["trust"].as_str().unwrap()),
-            "{entry}"
+            schema.is_valid(&entry),
+            "{:?}",
+            schema.iter_errors(&entry).map(|e| e.to_string()).collect::<Vec<_>>()
         );
+        assert_eq!(entry["trust"], "verified");
+        for (member, wrong) in [("trust", json!("friendly")), ("risk", json!(null))] {
+            let mut bad = entry.clone();
+            bad[member] = wrong;
+            assert!(!schema.is_valid(&bad), "the schema takes anything for {member}");
+            bad.as_object_mut().unwrap().remove(member);
+            assert!(!schema.is_valid(&bad), "the schema does without {member}");
+        }
     }
-    assert_eq!(entry(&entries, "theirs/plain")["trust"], "community");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trust_or_risk_nobody_knows_stops_the_start() {
-    // R100, R101, R103
+    // R101, R103
     for (path, value) in [
         ("trust", json!("friendly")),
         ("tools.read.risk", json!("harmless")),
@@ -94,7 +126,7 @@ async fn a_trust_or_risk_nobody_knows_stops_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_trust_starts_in_quarantine_until_approved() {
-    // R101, R102
+    // R101
     let town = Town::with(&["read"], |setup| setup.unset("servers.files.trust")).await;
     let agent = town.agent("ann").await;
     assert!(agent.names().await.is_empty());
@@ -108,7 +140,7 @@ async fn a_server_without_a_trust_starts_in_quarantine_until_approved() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_tool_is_withdrawn_until_approved() {
-    // R063, R102
+    // R063
     let town = Town::with(&["read", "write"], |setup| setup).await;
     assert_eq!(town.agent("ann").await.names().await, ["read", "write"]);
     let mut changed = tool("read");
@@ -136,16 +168,49 @@ async fn a_changed_tool_is_withdrawn_until_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_a_community_server_adds_later_waits_for_approval() {
+async fn a_tool_that_a_stranger_adds_while_it_runs_waits_for_approval() {
     // R102
-    for (trust, listed) in [("community", vec!["read"]), ("internal", vec!["read", "surprise"])] {
+    for (trust, waits) in [
+        ("community", true),
+        ("unknown", true),
+        ("internal", false),
+        ("verified", false),
+    ] {
         let town = Town::with(&["read"], |setup| setup.set("servers.files.trust", trust)).await;
-        assert_eq!(town.agent("ann").await.names().await, ["read"]);
+        let agent = town.agent("ann").await;
+        agent.list().await;
+        let home = &town.gateway.home;
+        if trust == "unknown" {
+            home.cli(&["tool", "approve", "files/read"]).success();
+        }
+        assert_eq!(agent.names().await, ["read"], "{trust}");
         town.files.offer(&[tool("read"), tool("surprise")]);
-        let town = town.restarted().await;
-        assert_eq!(town.agent("ann").await.names().await, listed, "{trust}");
-        town.gateway.home.cli(&["tool", "approve", "files/surprise"]);
-        assert_eq!(town.agent("ann").await.names().await, ["read", "surprise"], "{trust}");
+        home.cli(&["server", "refresh", "files"]).success();
+        let standing = entry(&entries(home), "files/surprise")["standing"].clone();
+        if waits {
+            assert_eq!(standing, "quarantined", "{trust}");
+            assert_eq!(agent.names().await, ["read"], "{trust}");
+            let refused = agent.call("surprise", json!({})).await;
+            assert_eq!(refused.error_code(), -32602, "{trust}");
+            assert_eq!(
+                town.gateway.receipt_named_by(&refused)["decision"]["reason_codes"],
+                json!(["DENY_TOOL_QUARANTINED"]),
+                "{trust}"
+            );
+            assert_eq!(town.files.calls().len(), 0, "{trust}");
+            home.cli(&["tool", "approve", "files/surprise"]).success();
+        }
+        assert_eq!(
+            entry(&entries(home), "files/surprise")["standing"],
+            "approved",
+            "{trust}"
+        );
+        assert_eq!(agent.names().await, ["read", "surprise"], "{trust}");
+        assert_eq!(
+            agent.call("surprise", json!({})).await.result()["isError"],
+            false,
+            "{trust}"
+        );
     }
 }
 
@@ -185,7 +250,7 @@ async fn two_tools_of_one_name_are_not_both_there() {
         .await
         .names()
         .await;
-    assert!(names == ["write"] || names == ["read", "write"], "{names:?}");
+    assert_eq!(names, ["write"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +297,7 @@ async fn tool_show_prints_the_definition_and_knows_no_strangers() {
     assert_ne!(town.gateway.home.cli(&["tool", "approve", "files/none"]).code, Some(0));
 }
 
-fn entries(home: &crate::support::setup::Home) -> Vec<Value> {
+pub(super) fn entries(home: &crate::support::setup::Home) -> Vec<Value> {
     let listed = home.cli(&["tool", "list", "--json"]).success();
     listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

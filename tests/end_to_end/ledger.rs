@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::agent::{call_body, initialize_body};
-use crate::support::records::{all, canonical_hash, lines_on_disk, receipts, sha256};
+use crate::support::environment::{Finished, command, repository};
+use crate::support::records::{all, canonical_hash, fit_the_schema, lines_on_disk, receipts, sha256};
 use crate::support::wire::Door;
 use crate::support::{Act, Agent, Ask, Setup, Town, eventually};
 
@@ -16,7 +17,7 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_requests_of_all_endings_leave_ten_thousand_receipts() {
-    // R152, R159, R164
+    // R152, R162, R164, R207
     let policy = r#"permit (principal, action, resource) when { !(context.args has amount) || context.args.amount < 5 };
                     forbid (principal, action, resource == Tool::"files/hidden");"#;
     let town = Town::with(&["read", "write", "fails", "slow", "hidden"], |setup: Setup| {
@@ -70,6 +71,7 @@ async fn ten_thousand_requests_of_all_endings_leave_ten_thousand_receipts() {
         .map(|record| record["receipt_id"].as_str().unwrap())
         .collect();
     assert_eq!(ids.len(), records.len(), "no id twice");
+    fit_the_schema(&records);
     verify_chain(&lines_on_disk(&town.gateway.home));
 }
 
@@ -106,7 +108,7 @@ async fn a_request_counts_though_its_sender_is_gone_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chain_can_be_recomputed_by_anybody() {
-    // R162, R163
+    // R163
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     for _ in 0..20 {
@@ -125,8 +127,43 @@ async fn the_chain_can_be_recomputed_by_anybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_chain_is_recomputed_in_another_language() {
+    // R225
+    // Beyond what a byte holds, beyond what two do, and between both in the order of UTF-16.
+    let odd = "\u{20ac}\u{1f600}\u{fb33}\\\"";
+    let town = Town::with(&["read"], |setup| setup).await;
+    let agent = town.agent(odd).await;
+    agent.call("read", json!({})).await;
+    agent.call(odd, json!({})).await;
+    town.gateway.ask(Ask::new("GET", "/mcp")).await;
+    let home = town.gateway.stop().await;
+    let lines = lines_on_disk(&home);
+    assert!(lines.iter().any(|line| line.contains('\u{1f600}')), "{lines:?}");
+    let recomputed = |lines: &[String]| {
+        let file = home.path("records.jsonl");
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let script = repository().join("tests/end_to_end/chain.py");
+        Finished::of(command("python3").arg(script).args(["gw.test/portreeve"]).arg(file))
+    };
+    assert_eq!(recomputed(&lines).success(), format!("{} records\n", lines.len()));
+    for (number, from, to) in [
+        (1, "\"seq\":", "\"seq\":1"),
+        (2, "\"prev_hash\":\"sha256:", "\"prev_hash\":\"sha256:0"),
+    ] {
+        let mut edited = lines.clone();
+        edited[number] = edited[number].replacen(from, to, 1);
+        assert_ne!(edited[number], lines[number]);
+        let ended = recomputed(&edited);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+    }
+    let mut shorter = lines.clone();
+    shorter.remove(1);
+    assert_eq!(recomputed(&shorter).code, Some(1), "a record that is gone shows");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_kill_loses_no_receipt_of_an_answer_that_left() {
-    // R152, R162
+    // R152
     let town = Town::with(&["read", "write"], |setup| {
         setup.risk("files/read", "low").risk("files/write", "medium")
     })
@@ -201,7 +238,6 @@ async fn a_call_cut_off_by_a_kill_is_shown_as_interrupted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_can_be_listed_as_soon_as_its_answer_has_left() {
-    // R162
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     for _ in 0..10 {
@@ -212,7 +248,6 @@ async fn a_record_can_be_listed_as_soon_as_its_answer_has_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_log_stops_the_start_and_a_torn_tail_is_cut() {
-    // R162
     let town = Town::with(&["read"], |setup| setup).await;
     let agent = town.agent("ann").await;
     agent.call("read", json!({})).await;

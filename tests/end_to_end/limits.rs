@@ -8,7 +8,7 @@ use crate::support::{Act, Answer, Town, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_call_after_the_last_is_refused_per_principal() {
-    // R140, R120
+    // R120
     let rate = json!([{"per": "principal", "calls": 5, "window": "1h"}]);
     let town = Town::with(&["read", "write"], |setup| setup.set("limits.rate", rate)).await;
     let agent = town.agent("ann").await;
@@ -27,7 +27,6 @@ async fn the_call_after_the_last_is_refused_per_principal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_call_after_the_last_is_refused_per_tool() {
-    // R140
     let rate = json!([{"per": "tool", "calls": 2, "window": "1h"}]);
     let town = Town::with(&["read", "write"], |setup| setup.set("limits.rate", rate)).await;
     let (ann, bob) = (town.agent("ann").await, town.agent("bob").await);
@@ -39,7 +38,6 @@ async fn the_call_after_the_last_is_refused_per_tool() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_opens_again() {
-    // R140
     let rate = json!([{"per": "principal", "calls": 1, "window": "2s"}]);
     let town = Town::with(&["read"], |setup| setup.set("limits.rate", rate)).await;
     let agent = town.agent("ann").await;
@@ -54,7 +52,6 @@ async fn a_window_opens_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_calls_run_at_once() {
-    // R140
     let limits = json!({"per_principal": 2, "per_server": 64});
     let town = Town::with(&["slow"], |setup| setup.set("limits.concurrency", limits)).await;
     town.files.on("slow", Act::Wait(Duration::from_secs(2)));
@@ -74,7 +71,6 @@ async fn only_so_many_calls_run_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_is_given_up_in_time() {
-    // R140, R187
     let town = Town::with(&["hang"], |setup| setup.set("limits.timeout", "1s")).await;
     town.files.on("hang", Act::Hang);
     let agent = town.agent("ann").await;

@@ -9,7 +9,7 @@ use crate::support::{Act, Agent, Ask, Town};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_receipt_of_an_allowed_call_in_full() {
-    // R162, R163, R164, R165, R170, R171, R172, R173, R174, R175, R176, R177, R178, R179, R181, R182, R183, R184, R187, R188
+    // R163, R164, R165, R170, R171, R172, R174, R175, R176, R177, R178, R179, R181, R182, R183, R188
     let town = Town::with(&["write"], |setup| setup.risk("files/write", "medium")).await;
     let agent = town.agent("ann").await;
     let arguments = json!({"text": "é\u{1F600}", "amount": 7, "path": "/a\"b\\"});
@@ -54,7 +54,7 @@ async fn the_receipt_of_an_allowed_call_in_full() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_ending_has_every_field() {
-    // R152, R159, R162, R207
+    // R152
     let town = Town::with(&["read", "fails", "hidden"], |setup| {
         setup.policy(r#"permit (principal, action, resource) unless { resource == Tool::"files/hidden" };"#)
     })
@@ -223,7 +223,7 @@ async fn names_nobody_knows_are_cut_and_cleaned() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_a_credential_of_its_own_gets_that_and_the_receipt_says_so() {
-    // R122, R179, R181
+    // R179, R181
     let town = Town::with(&["read"], |setup| {
         setup
             .set("servers.files.credential", json!({"secret": "env:FILES_TOKEN"}))

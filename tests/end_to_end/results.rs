@@ -52,7 +52,6 @@ async fn a_large_result_comes_through_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_over_the_limit_is_withheld_but_was_executed() {
-    // R187
     let limits = json!({"max_bytes": 10_000, "max_depth": 20});
     let town = Town::with(&["large", "deep"], |setup: Setup| setup.set("limits.result", limits)).await;
     let agent = town.agent("ann").await;
@@ -84,7 +83,6 @@ async fn a_result_over_the_limit_is_withheld_but_was_executed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tools_own_error_is_passed_on_as_it_is() {
-    // R187
     let town = Town::with(&["fails", "errs"], |setup| setup).await;
     town.files.on(
         "fails",

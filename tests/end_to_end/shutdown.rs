@@ -10,7 +10,7 @@ use crate::support::{Act, Ask, Town, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_flight_is_answered_before_the_end() {
-    // R152, R187
+    // R152
     let mut town = Town::with(&["slow"], |setup| setup).await;
     town.files.on("slow", Act::Wait(Duration::from_secs(2)));
     let agent = town.agent("ann").await;

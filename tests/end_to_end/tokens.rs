@@ -39,7 +39,6 @@ async fn an_agent_token_opens_the_gate_for_the_agent_it_names() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_made_before_the_first_start_works() {
-    // R105
     let server = Server::start(&[tool("read")]).await;
     let home = Setup::new().server("files", &server).home();
     let token = home.agent_token(&["--sub", "ci-bot"]);
@@ -50,7 +49,7 @@ async fn a_token_made_before_the_first_start_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_for_one_server_neither_sees_nor_calls_another() {
-    // R111, R113
+    // R111
     let (issuer, files, mail) = (
         Issuer::start().await,
         Server::start(&[tool("read")]).await,
@@ -74,7 +73,6 @@ async fn a_token_for_one_server_neither_sees_nor_calls_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_ends_with_its_time() {
-    // R110
     let town = Town::with(&["read"], |setup| setup).await;
     let token = town.gateway.home.agent_token(&["--sub", "ci-bot", "--ttl", "2s"]);
     assert_eq!(knock(&town, &token).await, 200);
@@ -84,7 +82,6 @@ async fn a_token_ends_with_its_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_is_refused_from_that_moment_in_open_sessions_too() {
-    // R110
     let town = Town::with(&["read"], |setup| setup).await;
     let token = town.gateway.home.agent_token(&["--sub", "ci-bot"]);
     let agent = Agent::connect(&town.gateway, "/mcp/files", text(&token, "token")).await;
@@ -104,7 +101,6 @@ async fn a_revoked_token_is_refused_from_that_moment_in_open_sessions_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_directory_holds_no_token_and_lists_show_none() {
-    // R110
     let town = Town::with(&["read"], |setup| setup).await;
     let token = town.gateway.home.agent_token(&["--sub", "ci-bot"]);
     knock(&town, &token).await;
@@ -123,7 +119,6 @@ async fn the_state_directory_holds_no_token_and_lists_show_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn switched_off_tokens_are_refused() {
-    // R110
     let town = Town::with(&["read"], |setup| setup).await;
     let token = town.gateway.home.agent_token(&["--sub", "ci-bot"]);
     let town = town
@@ -134,7 +129,6 @@ async fn switched_off_tokens_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_nobody_made_is_refused() {
-    // R110
     let town = Town::with(&["read"], |setup| setup).await;
     let made = town.gateway.home.agent_token(&["--sub", "ci-bot"]);
     let genuine = text(&made, "token");

@@ -8,7 +8,6 @@ use crate::support::{Agent, Modern, Setup};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fixtures_tasks_end_as_answers_to_a_client_with_a_session() {
-    // R105
     let fixture = Fixture::start("modern");
     let (gateway, token) = fixture.behind_gateway().await;
     let capabilities = json!({"capabilities": {"elicitation": {}}});
@@ -32,7 +31,7 @@ async fn the_fixtures_tasks_end_as_answers_to_a_client_with_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_reference_servers_tasks_end_as_answers_to_a_modern_client() {
-    // R105, R118
+    // R118
     let server = modules().join("@modelcontextprotocol/server-everything/dist/index.js");
     if !are_installed(&[&server]) {
         return;

@@ -13,7 +13,7 @@ fn call(id: impl Into<Value>, tool: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_refused_in_every_version_but_one() {
-    // R105, R152
+    // R152
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let batch = json!([call(1, "read"), call(2, "read")]).to_string();
     for version in ["2025-06-18", "2025-11-25"] {
@@ -35,7 +35,7 @@ async fn a_batch_is_refused_in_every_version_but_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_2025_03_26_every_member_of_a_batch_is_decided_and_recorded() {
-    // R105, R152
+    // R152
     let policy = r#"permit (principal, action, resource) unless { resource == Tool::"peer/write" };"#;
     let harbour = Harbour::with(Speaks::Legacy, &["read", "write"], |setup| setup.policy(policy)).await;
     let agent = harbour.declaring("ann", json!({"protocolVersion": "2025-03-26"})).await;
@@ -126,7 +126,6 @@ async fn a_batch_takes_one_seat_and_its_answers_count_while_it_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_cannot_use_the_session_that_takes_batches() {
-    // R105
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let ann = harbour.declaring("ann", json!({"protocolVersion": "2025-03-26"})).await;
     let mut thief = harbour.agent("bob").await;

@@ -45,7 +45,7 @@ async fn receipt(harbour: &Harbour, tool: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_call_of_a_session_reaches_the_server_and_no_other_call() {
-    // R105, R164
+    // R164
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["held", "other", "read"], |setup| setup).await;
         harbour.peer.always("held", held());
@@ -94,7 +94,7 @@ async fn a_cancelled_call_of_a_session_reaches_the_server_and_no_other_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_up_cancels_a_modern_call_before_and_after_its_stream_began() {
-    // R105, R164
+    // R164
     for server in [Speaks::Legacy, Speaks::Modern] {
         for (tool, level) in [("silent", None), ("held", Some("debug"))] {
             let harbour = Harbour::with(server, &["silent", "held", "read"], |setup| setup).await;
@@ -124,7 +124,7 @@ async fn hanging_up_cancels_a_modern_call_before_and_after_its_stream_began() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_up_does_not_cancel_a_call_of_a_session() {
-    // R105, R164
+    // R164
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["streamed", "silent"], |setup| setup).await;
         let note = Beat::notify("notifications/message", &json!({"level": "error", "data": "begun"}));

@@ -6,7 +6,6 @@ use crate::support::{Harbour, Setup, Speaks, Turn};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_method_nobody_named_is_refused_and_a_named_one_is_carried() {
-    // R105, R116
     for server in [Speaks::Legacy, Speaks::Modern] {
         let named = |setup: Setup| setup.set("servers.peer.extension_methods", json!(["vendor/thing"]));
         let harbour = Harbour::with(server, &["read"], named).await;
@@ -43,7 +42,7 @@ async fn a_method_nobody_named_is_refused_and_a_named_one_is_carried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_method_is_an_action_of_the_policies() {
-    // R116, R118
+    // R118
     let policy = r#"
         permit (principal, action == Action::"tools/call", resource);
         @id("ann-only") permit (principal == User::"ann", action == Action::"vendor/thing", resource == Server::"peer");"#;

@@ -38,7 +38,7 @@ fn refused(harbour: &Harbour, case: &str, answer: &Answer, status: u16, code: i6
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_that_do_not_say_what_the_body_says_are_a_mismatch() {
-    // R105, R118
+    // R118
     let harbour = Harbour::with(Speaks::Legacy, &["read", "write"], |setup| setup).await;
     let modern = harbour.modern("ann");
     let twin = || call_with(&modern, &json!({}));
@@ -81,7 +81,6 @@ async fn headers_that_do_not_say_what_the_body_says_are_a_mismatch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_does_not_say_enough_is_bad_params() {
-    // R105
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let modern = harbour.modern("ann");
     let level = "io.modelcontextprotocol/logLevel";
@@ -120,7 +119,6 @@ async fn a_request_that_does_not_say_enough_is_bad_params() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
-    // R105
     let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
     let modern = harbour.modern("ann");
     for version in ["2099-01-01", "", "2025-11-25"] {
@@ -139,7 +137,6 @@ async fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_method_that_is_not_spoken_is_not_found() {
-    // R105
     let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
     let modern = harbour.modern("ann");
     let gone = [

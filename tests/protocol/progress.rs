@@ -26,7 +26,7 @@ fn working() -> Turn {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_comes_back_under_the_clients_own_token_as_it_was_spelled() {
-    // R011, R105
+    // R011
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["work"], |setup| setup).await;
         harbour.peer.always("work", working());
@@ -67,7 +67,6 @@ async fn progress_comes_back_under_the_clients_own_token_as_it_was_spelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_progress_is_asked_for_and_none_is_heard_where_the_client_wants_none() {
-    // R105
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["work"], |setup| setup).await;
         harbour.peer.always("work", working());
@@ -84,7 +83,6 @@ async fn no_progress_is_asked_for_and_none_is_heard_where_the_client_wants_none(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_hears_logs_from_the_level_on_that_it_asked_for() {
-    // R105
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["work"], |setup| setup).await;
         let log = |level: &str| Beat::notify("notifications/message", &json!({"level": level, "data": level}));
@@ -112,7 +110,7 @@ async fn a_modern_client_hears_logs_from_the_level_on_that_it_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_level_of_one_session_is_not_that_of_another() {
-    // R105, R108
+    // R108
     let harbour = Harbour::with(Speaks::Legacy, &["work"], |setup| setup).await;
     let log = |level: &str| Beat::notify("notifications/message", &json!({"level": level, "data": level}));
     let beats = vec![log("debug"), log("error"), Beat::result(&ran("work"))];

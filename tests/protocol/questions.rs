@@ -22,7 +22,6 @@ fn asked(harbour: &Harbour, method: &str) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_the_capability_is_asked_nothing_and_the_server_is_told() {
-    // R105
     let harbour = Harbour::with(Speaks::Legacy, &["ask", "read"], |setup| setup).await;
     let question = |id: &str| Beat::ask(id, "sampling/createMessage", sampling());
     for (id, legacy) in [("with-session", true), ("without", false)] {
@@ -71,7 +70,6 @@ async fn a_client_without_the_capability_is_asked_nothing_and_the_server_is_told
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_client_may_be_asked_is_refused() {
-    // R105
     let harbour = Harbour::with(Speaks::Legacy, &["ask"], |setup| setup).await;
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     let page = |url: &str| json!({"mode": "url", "message": "m", "url": url, "elicitationId": "e"});
@@ -117,7 +115,7 @@ async fn a_ping_of_the_server_is_answered_by_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_sessions_of_one_principal_are_each_asked_by_their_own_call() {
-    // R105, R108
+    // R108
     let harbour = Harbour::with(Speaks::Legacy, &["one", "two"], |setup| setup).await;
     for tool in ["one", "two"] {
         // The server's own id is the same as the client's: the two directions do not mix.
@@ -140,7 +138,6 @@ async fn two_sessions_of_one_principal_are_each_asked_by_their_own_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_a_shared_session_can_ask_nobody() {
-    // R105
     let shared = |setup: Setup| setup.set("servers.peer.isolation", "shared");
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["ask", "read"], shared).await;
@@ -182,7 +179,7 @@ async fn a_server_with_a_shared_session_can_ask_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_on_the_stream_of_a_session_reaches_that_session_alone() {
-    // R105, R108
+    // R108
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let (ann, bob) = (harbour.able("ann").await, harbour.able("bob").await);
     for agent in [&ann, &bob] {

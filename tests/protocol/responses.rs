@@ -7,7 +7,7 @@ use crate::support::{Ask, Beat, Harbour, Speaks, Turn, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_nobody_asked_for_is_refused_and_recorded() {
-    // R105, R152
+    // R152
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let agent = harbour.able("ann").await;
     let modern = harbour.modern("ann");
@@ -32,7 +32,7 @@ async fn an_answer_nobody_asked_for_is_refused_and_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_answered_once_and_by_the_one_who_was_asked() {
-    // R105, R108
+    // R108
     let harbour = Harbour::with(Speaks::Legacy, &["ask"], |setup| setup).await;
     let beats = vec![Beat::ask("q", "roots/list", json!({})), Beat::result(&ran("ask"))];
     harbour.peer.always("ask", Turn::Stream(beats));

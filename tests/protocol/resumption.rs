@@ -11,7 +11,7 @@ use crate::support::{Beat, Harbour, Speaks, Turn};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_stream_gives_its_rest_and_nothing_of_another() {
-    // R105, R108
+    // R108
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["one", "two"], |setup| setup).await;
         let go_on = Arc::new(Notify::new());
@@ -144,7 +144,7 @@ async fn a_call_whose_stream_cannot_be_taken_up_is_not_sent_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_a_server_is_not_opened_for_who_may_not_use_it() {
-    // R105, R108
+    // R108
     let policy = r#"permit (principal == User::"ann", action, resource);"#;
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup.policy(policy)).await;
     let log = json!({"level": "error", "data": "not for Bob"});

@@ -50,7 +50,7 @@ fn answers(result: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_is_good_for_its_principal_tool_and_arguments_alone() {
-    // R105, R108, R118
+    // R108, R118
     for server in [Speaks::Modern, Speaks::Legacy] {
         let harbour = asking(server).await;
         let ann = harbour.modern("ann").able(everything());
@@ -128,7 +128,6 @@ async fn a_state_is_good_for_its_principal_tool_and_arguments_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_asked_again_and_what_nobody_asked_is_ignored() {
-    // R105
     let harbour = asking(Speaks::Legacy).await;
     let ann = harbour.modern("ann").able(everything());
     let first = round(&ann, "ask", json!({}), json!({})).await.result();
@@ -145,7 +144,6 @@ async fn what_is_missing_is_asked_again_and_what_nobody_asked_is_ignored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_and_resources_take_rounds_too() {
-    // R105
     let harbour = asking(Speaks::Modern).await;
     let ann = harbour.modern("ann").able(everything());
     for (method, label, params) in [
@@ -181,7 +179,6 @@ async fn prompts_and_resources_take_rounds_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_server_that_asks_what_the_client_cannot_is_withheld() {
-    // R105
     let harbour = asking(Speaks::Modern).await;
     let unable = harbour.modern("ann").able(json!({"sampling": {}}));
     let withheld = round(&unable, "ask", json!({}), json!({})).await;
@@ -214,7 +211,6 @@ async fn a_modern_server_that_asks_what_the_client_cannot_is_withheld() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_servers_questions_are_put_on_the_stream_of_a_sessions_call() {
-    // R105
     let harbour = asking(Speaks::Modern).await;
     let bob = harbour.able("bob").await;
     let mut stream = bob.follow("tools/call", json!({"name": "ask"})).await;

@@ -112,7 +112,7 @@ async fn is_cancelled(harbour: &Harbour, case: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_of_a_session_is_the_answer_to_a_modern_call() {
-    // R105, R108
+    // R108
     let harbour = working(Speaks::Legacy, "10s").await;
     after(&harbour, 2, state("completed").to_string());
     let result = format!(
@@ -174,7 +174,7 @@ async fn a_task_of_a_session_is_the_answer_to_a_modern_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_of_a_modern_server_is_the_answer_to_a_call_of_a_session() {
-    // R105, R108
+    // R108
     let harbour = working(Speaks::Modern, "10s").await;
     let ended = with("completed", &json!({"resultType": "complete", "result": "$"}));
     let result = r#"{ "content":[ ],"structuredContent":{"n":1e2},"resultType":"complete"}"#;
@@ -218,7 +218,6 @@ async fn a_task_of_a_modern_server_is_the_answer_to_a_call_of_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_fails_is_the_tools_own_error() {
-    // R105
     let error = json!({"code": -32050, "message": "it broke"});
     let tool_error = json!({"content": [{"type": "text", "text": "no luck"}], "isError": true});
     for server in [Speaks::Legacy, Speaks::Modern] {
@@ -256,7 +255,7 @@ async fn a_task_that_fails_is_the_tools_own_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_does_not_end_is_cancelled_and_the_call_times_out() {
-    // R105, R164
+    // R164
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = working(server, "2s").await;
         after(&harbour, usize::MAX, String::new());
@@ -284,7 +283,7 @@ async fn a_task_that_does_not_end_is_cancelled_and_the_call_times_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_talks_nonsense_about_a_task_ends_the_call() {
-    // R105, R164
+    // R164
     let other = json!({"taskId": "another", "status": "completed", "result": {"content": []}}).to_string();
     let twice = format!(r#"{{"taskId":"{THEIRS}","taskId":"{THEIRS}","status":"completed","result":{{}}}}"#);
     let cases = [
@@ -323,7 +322,6 @@ async fn a_server_that_talks_nonsense_about_a_task_ends_the_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_task_or_a_server_that_is_never_content_is_not_waited_for() {
-    // R105
     let half = [
         json!({"task": {"taskId": THEIRS}}),
         json!({"task": 7}),
@@ -367,7 +365,7 @@ async fn half_a_task_or_a_server_that_is_never_content_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_no_longer_waits_cancels_the_task() {
-    // R105, R164
+    // R164
     let harbour = working(Speaks::Legacy, "20s").await;
     after(&harbour, usize::MAX, String::new());
     let ann = harbour.modern("ann");
@@ -408,7 +406,6 @@ async fn who_no_longer_waits_cancels_the_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_changes_within_an_era_or_where_no_task_is_required() {
-    // R105
     let harbour = working(Speaks::Legacy, "10s").await;
     let refused = harbour.agent("ann").await.call("work", json!({})).await;
     assert_eq!(

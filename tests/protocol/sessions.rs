@@ -6,7 +6,7 @@ use crate::support::{Agent, Harbour, Modern, Speaks, Turn};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_calls_after_the_server_forgot_its_sessions_open_one_new_session() {
-    // R105, R164
+    // R164
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let (ann, bob) = (harbour.agent("ann").await, harbour.modern("bob"));
     assert_eq!(ann.call("read", json!({})).await.status, 200);
@@ -47,7 +47,6 @@ async fn twenty_calls_after_the_server_forgot_its_sessions_open_one_new_session(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgets_at_once_is_tried_once_more_and_no_more() {
-    // R105
     let harbour = Harbour::with(Speaks::Legacy, &["read", "gone"], |setup| setup).await;
     harbour.peer.always("gone", Turn::Status(404));
     let ann = harbour.agent("ann").await;
@@ -65,7 +64,7 @@ async fn a_server_that_forgets_at_once_is_tried_once_more_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_of_servers_are_never_shared_between_principals_or_capabilities() {
-    // R105, R108
+    // R108
     let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup).await;
     let (ann, bob) = (harbour.modern("ann"), harbour.modern("bob"));
     let able = ann.clone().able(json!({"roots": {}}));

@@ -27,7 +27,7 @@ fn failed(harbour: &Harbour, answer: &Answer, code: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_notifications_neither_fills_the_memory_nor_stops_the_call() {
-    // R105, R202
+    // R202
     let harbour = Harbour::with(Speaks::Legacy, &["flood", "read"], |setup| setup).await;
     harbour.serves_others("read").await;
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message",
@@ -71,7 +71,7 @@ async fn a_flood_of_notifications_neither_fills_the_memory_nor_stops_the_call() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_holds_up_nobody_else_and_no_memory() {
-    // R105, R202
+    // R202
     let harbour = Harbour::with(Speaks::Legacy, &["flood", "read"], |setup| setup).await;
     harbour.serves_others("read").await;
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message",
@@ -94,7 +94,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_else_and_no_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_never_answers_times_out_and_one_that_answered_need_not_end() {
-    // R105, R164
+    // R164
     for server in ERAS {
         let short = |setup: Setup| setup.set("limits.timeout", "1s");
         let harbour = Harbour::with(server, &["endless", "open", "chatty"], short).await;
@@ -129,7 +129,6 @@ async fn a_stream_that_never_answers_times_out_and_one_that_answered_need_not_en
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_breaks_off_in_the_middle_is_an_error_with_an_unknown_outcome() {
-    // R105, R187
     for server in ERAS {
         let harbour = Harbour::with(server, &["event", "between", "letter", "read"], |setup| setup).await;
         let note = Beat::notify("notifications/message", &json!({"level": "info", "data": "d"}));
@@ -156,7 +155,7 @@ async fn a_server_that_breaks_off_in_the_middle_is_an_error_with_an_unknown_outc
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_to_another_call_is_no_answer_to_this_one() {
-    // R105, R108
+    // R108
     for server in ERAS {
         let harbour = Harbour::with(server, &["wrong", "twice", "read"], |setup| setup).await;
         let stray = Beat::Tell(format!(
@@ -184,7 +183,6 @@ async fn the_answer_to_another_call_is_no_answer_to_this_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_modern_server_asks_on_its_stream_is_not_put() {
-    // R105
     let harbour = Harbour::with(Speaks::Modern, &["ask"], |setup| setup).await;
     let question = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}).to_string();
     let beats = vec![Beat::Tell(question), Beat::result(&ran("ask"))];

@@ -21,7 +21,7 @@ fn updates(uris: &[&str]) -> Vec<Beat> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_hears_of_the_resources_it_asked_for_and_may_read() {
-    // R105, R111
+    // R111
     let policy = r#"permit (principal, action, resource) unless { resource == Resource::"peer/a:secret" };"#;
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["read"], |setup| setup.policy(policy)).await;
@@ -61,7 +61,6 @@ async fn a_modern_client_hears_of_the_resources_it_asked_for_and_may_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listen_that_says_nothing_or_cannot_be_heard_is_refused() {
-    // R105
     let harbour = Harbour::with(Speaks::Modern, &["read"], |setup| setup).await;
     let modern = harbour.modern("ann");
     for params in [json!({}), json!({"notifications": []}), json!({"notifications": "all"})] {
@@ -76,7 +75,7 @@ async fn a_listen_that_says_nothing_or_cannot_be_heard_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sessions_subscription_is_heard_on_its_own_stream_and_on_no_other() {
-    // R105, R108
+    // R108
     for server in [Speaks::Legacy, Speaks::Modern] {
         let harbour = Harbour::with(server, &["read"], |setup| setup).await;
         let (ann, bob) = (harbour.agent("ann").await, harbour.agent("bob").await);

@@ -33,7 +33,7 @@ async fn about(client: &Modern, method: &str, task: &Value) -> Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_known_under_an_id_of_ours_to_the_one_who_began_it() {
-    // R105, R108
+    // R108
     let harbour = working().await;
     let (ann, bob) = (able(&harbour, "ann"), able(&harbour, "bob"));
     let begun = ann.call("work", json!({})).await;
@@ -87,7 +87,6 @@ async fn a_task_is_known_under_an_id_of_ours_to_the_one_who_began_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_did_not_say_that_it_takes_tasks_gets_none() {
-    // R105
     let harbour = working().await;
     let task = able(&harbour, "ann").call("work", json!({})).await.result()["taskId"].clone();
     let unable = harbour.modern("ann");

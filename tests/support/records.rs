@@ -1,8 +1,11 @@
 //! The log as an operator and an auditor see it: through `activity`, and as bytes on disk.
 
+use std::sync::LazyLock;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
+use super::environment::repository;
 use super::setup::Home;
 use super::{Answer, Gateway};
 
@@ -44,6 +47,7 @@ impl Gateway {
         let mut receipts = receipts(&all(&self.home));
         receipts.retain(|record| record["seq"].as_u64().unwrap() > seq);
         receipts.reverse();
+        fit_the_schema(&receipts);
         receipts
     }
 
@@ -54,6 +58,7 @@ impl Gateway {
             .filter(|r| r["trace_id"] == answer.trace.as_str())
             .collect();
         assert_eq!(found.len(), 1, "receipts of {}: {found:?}", answer.text());
+        fit_the_schema(&found);
         found[0].clone()
     }
 
@@ -62,6 +67,20 @@ impl Gateway {
         let receipt = self.receipt_of(answer);
         assert_eq!(receipt["receipt_id"], answer.decision()["receipt_id"]);
         receipt
+    }
+}
+
+/// Every one of these fits the schema that is published in `docs`.
+pub(crate) fn fit_the_schema<'a>(receipts: impl IntoIterator<Item = &'a Value>) {
+    static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+        let published = repository().join("docs/receipt.schema.json");
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(published).unwrap()).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    });
+    for receipt in receipts {
+        if let Err(fault) = SCHEMA.validate(receipt) {
+            panic!("{} of {receipt}: {fault}", fault.instance_path());
+        }
     }
 }
 

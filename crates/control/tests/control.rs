@@ -332,7 +332,7 @@ fn routes() -> Vec<(Method, String)> {
     routes
 }
 
-// R105, R107
+// R107
 #[tokio::test]
 async fn no_route_answers_without_an_admin_token_and_no_body_is_read() {
     let desk = Desk::new();
@@ -587,7 +587,7 @@ async fn records_leave_exactly_as_stored() {
     }
 }
 
-// R099, R100, R101, R102, R104
+// R099, R101
 #[tokio::test]
 async fn a_tool_is_shown_with_risk_trust_and_standing_and_approved_as_it_was_seen() {
     let desk = Desk::new();

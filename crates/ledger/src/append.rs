@@ -238,7 +238,6 @@ mod tests {
     use crate::event::Note;
     use crate::sample;
 
-    // R226
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_a_closed_one_too() {
         let (queue, inbox) = sync_channel(1);

@@ -188,7 +188,7 @@ async fn fill(ledger: &Ledger, records: usize) {
     }
 }
 
-// R162 R163 R225
+// R163
 #[tokio::test]
 async fn a_log_verifies_and_goes_on_after_a_restart() {
     let folder = Folder::new();
@@ -309,7 +309,6 @@ fn a_million_receipt_ids_are_a_million() {
     assert_eq!(ids.len(), 1_000_000);
 }
 
-// R225
 #[tokio::test]
 async fn any_flipped_bit_is_found() {
     let folder = Folder::new();
@@ -374,7 +373,6 @@ async fn removed_inserted_swapped_and_foreign_records_are_found() {
     }
 }
 
-// R226
 #[tokio::test]
 async fn a_log_cut_at_any_byte_of_its_last_two_records_opens_again_and_says_what_was_cut() {
     let folder = Folder::new();
@@ -471,7 +469,6 @@ fn the_name_is_fixed_at_first_start() {
     }
 }
 
-// R226
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_is_found_by_whoever_comes_after_a_kill() {
     for durability in [Durability::Always, Durability::Writes, Durability::Interval] {
@@ -503,7 +500,7 @@ async fn what_was_acknowledged_is_found_by_whoever_comes_after_a_kill() {
     }
 }
 
-// R152 R226
+// R152
 #[tokio::test]
 async fn a_restart_closes_the_intents_of_calls_that_were_under_way() {
     let folder = Folder::new();

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::tests::{digest, discovered, facts, server, town};
 
-    // R099, R100, R101
+    // R099, R101
     #[test]
     fn every_entry_has_risk_trust_and_standing() {
         let shown: Vec<(String, Risk, Trust, String)> = town()

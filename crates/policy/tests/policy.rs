@@ -91,7 +91,7 @@ fn code(snapshot: &PolicySnapshot, caller: &Caller) -> Result<(), ReasonCode> {
         .map_err(|unknown| unknown.code)
 }
 
-// R099, R102, R112, R113, R120
+// R099, R112, R120
 #[test]
 fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
     let shelf = Shelf::default();

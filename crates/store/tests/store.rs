@@ -62,7 +62,6 @@ fn token(id: &str) -> TokenRow {
     }
 }
 
-// R105
 #[test]
 fn tokens_come_back_whole_and_a_revoked_one_stays_revoked() {
     let folder = Folder::new();

@@ -75,7 +75,6 @@ impl Hints {
 mod tests {
     use super::*;
 
-    // R100
     #[test]
     fn hints_lower_risk_only_for_trusted_servers_and_the_operator_wins() {
         let read_only = Hints {

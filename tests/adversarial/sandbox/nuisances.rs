@@ -271,13 +271,13 @@ fn command_line(process: &str) -> String {
 }
 
 on_stage! {
-    // R148, R187
+    // R148
     fn servers_that_are_no_good_trouble_nobody_else, Root, bad_servers;
-    // R148, R187
+    // R148
     fn ordinary_servers_that_are_no_good_trouble_nobody_else, Ordinary, bad_servers;
-    // R148, R187
+    // R148
     fn servers_that_say_nothing_are_known_to_be_down, Root, servers_without_a_word;
-    // R148, R187
+    // R148
     fn ordinary_servers_that_say_nothing_are_known_to_be_down, Ordinary, servers_without_a_word;
     // R148, X2
     fn a_daemon_does_not_outlive_its_server, Root, a_daemon;

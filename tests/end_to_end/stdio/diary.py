@@ -7,9 +7,11 @@ import uuid
 
 ME = uuid.uuid4().hex
 TOLD = []
+HEARD = []
 TOOLS = [
     {"name": "tell", "inputSchema": {"type": "object", "properties": {"what": {"type": "string"}}}},
     {"name": "end", "inputSchema": {"type": "object"}},
+    {"name": "confess", "inputSchema": {"type": "object"}},
     {"name": "complain", "inputSchema": {"type": "object", "properties": {"pieces": {"type": "array"}}}},
 ]
 
@@ -23,6 +25,10 @@ def call(params):
             sys.stderr.write(piece)
             sys.stderr.flush()
             time.sleep(0.1)
+    if params["name"] == "confess":
+        # Everything that ever reached this process.
+        text = json.dumps({"environment": dict(os.environ), "arguments": sys.argv, "heard": HEARD})
+        return {"content": [{"type": "text", "text": text}]}
     TOLD.append(params["arguments"].get("what", ""))
     text = json.dumps({"me": ME, "told": TOLD, "where": os.getcwd()})
     return {"content": [{"type": "text", "text": text}]}
@@ -41,6 +47,7 @@ def answer(method, params):
 if "--broken" in sys.argv:
     sys.exit(1)
 for line in sys.stdin:
+    HEARD.append(line)
     message = json.loads(line)
     if "id" not in message or "method" not in message:
         continue

@@ -11,7 +11,7 @@ use crate::support::{Beat, Speaks, Turn};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_sessions_task_asks_is_put_to_the_modern_client() {
-    // R105, R118
+    // R118
     let harbour = working(Speaks::Legacy, "10s").await;
     after(&harbour, 1, state("input_required").to_string());
     let related = json!({RELATED: {"taskId": THEIRS}});
@@ -48,7 +48,7 @@ async fn what_a_sessions_task_asks_is_put_to_the_modern_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_modern_task_asks_is_put_to_the_client_of_a_session() {
-    // R105, R118
+    // R118
     let harbour = working(Speaks::Modern, "10s").await;
     let inputs = json!({"inputRequests": {"q": {"method": "roots/list", "params": {}}}});
     let waiting = AtomicUsize::new(0);
@@ -88,7 +88,7 @@ async fn what_a_modern_task_asks_is_put_to_the_client_of_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_asks_in_vain_or_without_end_is_not_left_behind() {
-    // R105, R118
+    // R118
     let harbour = working(Speaks::Modern, "10s").await;
     let inputs = json!({"inputRequests": {"q": {"method": "roots/list", "params": {}}}});
     after(&harbour, 0, with("input_required", &inputs));

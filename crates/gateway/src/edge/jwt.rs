@@ -332,7 +332,6 @@ mod tests {
         issuer.read(claims.as_object().expect("an object")).expect("readable")
     }
 
-    // R110
     #[test]
     fn a_token_is_for_the_gateway_or_for_the_one_server_it_names() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -19,7 +19,6 @@ fn fill_disk_at_call(path: &Running, result: &str) {
     });
 }
 
-// R226
 #[tokio::test]
 async fn a_call_is_not_sent_while_the_log_is_known_to_be_down() {
     let path = Setup::legacy().start().await;
@@ -39,7 +38,6 @@ async fn a_call_is_not_sent_while_the_log_is_known_to_be_down() {
     assert!(path.server.seen().is_empty(), "the server got something");
 }
 
-// R226
 #[tokio::test]
 async fn a_risky_call_is_not_sent_when_its_intent_cannot_be_written() {
     let path = Setup::legacy().start().await;

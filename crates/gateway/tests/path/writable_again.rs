@@ -15,7 +15,6 @@ async fn until_ready(path: &Running) {
     }
 }
 
-// R226
 #[tokio::test]
 async fn readiness_follows_the_log_and_calls_work_again_after_it() {
     let path = Setup::legacy().start().await;

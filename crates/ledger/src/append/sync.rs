@@ -189,7 +189,6 @@ mod tests {
         )
     }
 
-    // R226
     #[test]
     fn whoever_waits_for_the_disk_is_refused_while_it_fails_and_served_when_it_works_again() {
         let health = Arc::new(Health {

@@ -237,13 +237,11 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-// R162 R225
 #[test]
 fn records_are_the_golden_ones() {
     assert_eq!(String::from_utf8(written()).unwrap(), include_str!("golden.jsonl"));
 }
 
-// R225
 #[test]
 fn every_record_is_canonical_by_our_writer_and_by_a_library() {
     for line in lines(&written()) {
@@ -262,7 +260,7 @@ fn every_record_is_canonical_by_our_writer_and_by_a_library() {
     }
 }
 
-// R162 R166 R167 R176 R178 R187
+// R166 R167 R176 R178
 #[test]
 fn every_request_record_fits_the_published_schema() {
     let schema: Json = serde_json::from_str(SCHEMA).unwrap();
@@ -321,7 +319,7 @@ fn the_schema_turns_a_record_down_that_lacks_or_adds_a_member() {
     }
 }
 
-// R165 R168 R169 R170 R171 R173 R174 R175 R177 R188
+// R165 R168 R169 R170 R171 R174 R175 R177 R188
 #[test]
 fn every_fact_handed_in_stands_under_its_name() {
     let bytes = written();
@@ -373,7 +371,6 @@ fn an_unknown_tool_name_is_cut_and_stripped_of_control_characters() {
     assert_eq!(record["approval"]["required"], true);
 }
 
-// R187
 #[test]
 fn a_denial_is_an_error_not_carried_out_and_an_unknown_outcome_stays_open() {
     let bytes = written();

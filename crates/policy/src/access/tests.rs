@@ -281,7 +281,6 @@ fn arguments_of_a_prompt_are_in_the_context() {
     assert_eq!((grounds.code, seen), (ReasonCode::DenyNoMatchingRule, false));
 }
 
-// R102, R113
 #[test]
 fn what_is_not_there_for_a_caller_has_its_true_code_for_the_receipt() {
     let text = "@id(\"all\") permit(principal, action, resource); \
@@ -434,7 +433,6 @@ fn a_target_resolved_for_somebody_else_or_elsewhere_gives_no_permit() {
     assert!(!refused(one.decide_target(&stale, resolve(&one), &call(&arguments))));
 }
 
-// R102
 #[test]
 fn a_tool_is_the_one_in_the_inventory_whatever_is_said_of_it() {
     let snapshot = snapshot("permit(principal, action, resource) when { resource.risk == \"low\" };");

@@ -101,7 +101,6 @@ fn a_rule_that_cannot_be_evaluated_denies() {
     assert_eq!(says(&elsewhere, &agent("a"), "files/read", "{}").0, Verdict::Allow);
 }
 
-// R116
 #[test]
 fn a_crash_of_the_engine_is_a_rule_that_cannot_be_evaluated() {
     assert_eq!(guarded(|| panic!("the engine crashed")), RuleOutcome::Failed);
@@ -248,7 +247,6 @@ fn tool_server_risk_hints_and_arguments_decide() {
     }
 }
 
-// R102, R113
 #[test]
 fn what_is_not_there_for_a_caller_has_its_true_code_for_the_receipt() {
     let text = "@id(\"all\") permit(principal, action, resource); @id(\"no\") forbid(principal, action, resource == Tool::\"files/wipe\");";

@@ -129,7 +129,7 @@ fn rules_that_ask_the_same_are_worked_out_once_and_still_hold_for_their_own_scop
     }
 }
 
-// R102, R112
+// R112
 #[test]
 fn quarantined_tools_are_listed_to_nobody() {
     let snapshot = snapshot("permit(principal, action, resource);");

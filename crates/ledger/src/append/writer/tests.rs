@@ -34,7 +34,6 @@ async fn refuse(ledger: &Ledger) -> Result<crate::Receipt, LedgerDown> {
         .await
 }
 
-// R226
 #[tokio::test]
 async fn a_full_disk_refuses_leaves_no_torn_line_and_the_log_goes_on_when_there_is_room() {
     let folder = Folder::new();
@@ -81,7 +80,6 @@ async fn the_log_finds_out_by_itself_that_there_is_room_again() {
     ledger.shutdown();
 }
 
-// R226
 #[tokio::test]
 async fn a_call_whose_final_could_not_be_written_gets_one_that_says_its_answer_was_withheld() {
     let folder = Folder::new();
@@ -155,7 +153,6 @@ async fn answer(ledger: &Ledger) -> Result<crate::Receipt, LedgerDown> {
     ledger.append(&sample::arrival(), sample::answered(), 10).await
 }
 
-// R226
 #[tokio::test]
 async fn a_caller_that_writes_for_itself_is_refused_on_a_full_disk_and_the_log_mends_itself() {
     let folder = Folder::new();
@@ -210,7 +207,6 @@ async fn callers_and_the_thread_write_one_chain() {
     assert!(matches!(finding, Finding::Intact(intact) if intact.records == 400));
 }
 
-// R226
 #[tokio::test]
 async fn nothing_is_written_once_the_log_is_closed() {
     let folder = Folder::new();
@@ -222,7 +218,6 @@ async fn nothing_is_written_once_the_log_is_closed() {
     assert_eq!(records(&folder).len(), 1);
 }
 
-// R226
 #[tokio::test]
 async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let folder = Folder::new();

@@ -27,7 +27,6 @@ fn changes(merged: &Merged) -> Vec<&'static str> {
     merged.events.iter().map(|event| event.change.as_str()).collect()
 }
 
-// R102
 #[test]
 fn a_changed_definition_is_quarantined_whatever_the_trust() {
     let before = definition("read", "{}");
@@ -46,7 +45,6 @@ fn a_changed_definition_is_quarantined_whatever_the_trust() {
     }
 }
 
-// R102
 #[test]
 fn tools_of_unknown_servers_start_quarantined_until_approved() {
     let read = definition("read", "{}");
@@ -68,7 +66,6 @@ fn tools_of_unknown_servers_start_quarantined_until_approved() {
     assert_eq!(standing(&stored, Trust::Unknown, "read"), Some(Standing::Approved));
 }
 
-// R102
 #[test]
 fn a_tool_that_a_community_server_adds_later_is_quarantined_and_its_first_ones_are_not() {
     let (read, write) = (definition("read", "{}"), definition("write", "{}"));
@@ -339,7 +336,6 @@ fn audiences(stored: &StoredServer, tool: &str) -> Vec<String> {
         .collect()
 }
 
-// R102
 #[test]
 fn a_definition_that_differs_between_eras_is_two_definitions_of_one_tool() {
     let ask = definition("ask", "{}");
@@ -365,7 +361,6 @@ fn a_definition_that_differs_between_eras_is_two_definitions_of_one_tool() {
     );
 }
 
-// R102
 #[test]
 fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
     let (plain, needy, double) = (
@@ -422,7 +417,7 @@ fn what_is_shown_to_some_only_is_learnt_with_what_they_need() {
     );
 }
 
-// R102: nobody gets round a pin by showing something else to some.
+// Nobody gets round a pin by showing something else to some.
 #[test]
 fn a_further_definition_of_an_approved_tool_is_quarantined_whatever_the_trust() {
     let honest = definition("read", "{}");
@@ -487,7 +482,7 @@ fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
     }
 }
 
-// R102: a flood of names washes no pin away.
+// A flood of names washes no pin away.
 #[test]
 fn a_tool_that_was_pushed_out_by_vanished_names_comes_back_quarantined() {
     for trust in [Trust::Internal, Trust::Verified, Trust::Community] {
