@@ -64,12 +64,15 @@ async fn exactly_what_is_listed_can_be_called() {
     }
 }
 
+/// What is set up, how, and what is seen all the same.
+type Case<'a> = (&'a str, &'a dyn Fn(Setup) -> Setup, &'a [&'a str]);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_policies_nothing_is_seen_and_everything_is_denied() {
     // R112, R119, R192
     let elsewhere = r#"permit (principal, action, resource == Tool::"files/write");
                        permit (principal == User::"bob", action, resource == Tool::"files/read");"#;
-    let setups: [(&str, &dyn Fn(Setup) -> Setup, &[&str]); 4] = [
+    let setups: [Case<'_>; 4] = [
         ("no policies", &Setup::without_policy, &[]),
         ("an empty file", &|setup| setup.policy(""), &[]),
         (
