@@ -131,7 +131,7 @@ async fn a_guard_comes_before_a_schema_that_would_take_for_ever() {
     is_withheld("slow", &answer.last(), SCHEMA);
     assert!(answer.text().contains("more than 1000 bytes"), "{}", answer.text());
     let duration = town.gateway.receipt_of(&answer)["outcome"]["duration_us"].clone();
-    assert!(duration.as_u64().unwrap() < 2_000_000, "{duration}");
+    assert!(duration.as_u64().unwrap() < 20_000_000, "{duration}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ mod doors;
 mod names;
 #[cfg(test)]
 mod plain;
+#[cfg(test)]
 mod ports;
 #[cfg(test)]
 mod tls;
