@@ -3,7 +3,7 @@
 /// Where a value stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
-    /// Its dotted keys, as written.
+    /// Its dotted keys, as written, fit to be shown.
     pub(crate) path: String,
     /// Its path in the table of keys: `*` for a name of the operator's, `[]` for an item.
     pub(crate) pattern: String,
@@ -23,7 +23,7 @@ impl Place {
     /// A key of this table.
     pub(crate) fn key(&self, name: &str, at: usize) -> Self {
         Self {
-            path: join(&self.path, name),
+            path: join(&self.path, &shown(name)),
             pattern: join(&self.pattern, name),
             at,
         }
@@ -32,7 +32,7 @@ impl Place {
     /// A key of this table that the operator named.
     pub(crate) fn named(&self, name: &str, at: usize) -> Self {
         Self {
-            path: join(&self.path, name),
+            path: join(&self.path, &shown(name)),
             pattern: join(&self.pattern, "*"),
             at,
         }
@@ -54,3 +54,13 @@ fn join(path: &str, name: &str) -> String {
         _ => format!("{path}.{name}"),
     }
 }
+
+/// A name that somebody wrote, short and on one line: a file may come with a repository, and its keys go to terminals and logs.
+fn shown(name: &str) -> String {
+    let letters = name.chars().take(LONGEST_NAME).flat_map(char::escape_debug);
+    let cut = name.chars().nth(LONGEST_NAME).map(|_| '…');
+    letters.chain(cut).collect()
+}
+
+/// Longer than any name that is taken.
+const LONGEST_NAME: usize = 100;

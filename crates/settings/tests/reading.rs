@@ -210,6 +210,16 @@ fn an_unknown_key_names_the_one_that_was_meant_or_all_that_are_known() {
 }
 
 #[test]
+fn a_name_is_shown_short_and_on_one_line() {
+    let told = told(&format!(
+        "\"a\\u001b[31m\\nmill.toml:1: fine\" = 1\n{} = 1",
+        "k".repeat(5000)
+    ));
+    assert!(told[0].contains(r"a\u{1b}[31m\nmill.toml:1: fine: "), "{told:?}");
+    assert!(told.iter().all(|fault| fault.len() < 500), "{told:?}");
+}
+
+#[test]
 fn a_known_key_that_nobody_asked_for_does_not_apply() {
     assert_eq!(
         told("[wheel]\nkind = \"wind\"\nwidth = 9"),
