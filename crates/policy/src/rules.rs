@@ -84,8 +84,8 @@ pub enum PolicyFaultKind {
     /// The id is taken.
     #[error("the id `{0}` is used by more than one policy")]
     DuplicateId(String),
-    /// The id is empty or begins like ours.
-    #[error("the id `{0}` is empty or begins with `builtin:`")]
+    /// The id is empty, begins like ours, or cannot be shown.
+    #[error("the id `{0}` is empty, begins with `builtin:` or holds control characters")]
     BadId(String),
     /// `@require` asks for something unknown.
     #[error("`@require(\"{0}\")` is unknown; `@require(\"approval\")` is what there is")]
@@ -286,7 +286,7 @@ fn read_file(file: &PolicyFile, set: &PolicySet, rules: &mut Vec<Rule>, faults: 
             Ok(rule) if taken.contains(&rule.id) => {
                 faults.push(fault(
                     Place::Policy(position),
-                    PolicyFaultKind::DuplicateId(rule.id.to_string()),
+                    PolicyFaultKind::DuplicateId(shown(&rule.id)),
                 ));
             }
             Ok(rule) => {
@@ -308,19 +308,23 @@ fn position(policy: &Policy) -> usize {
 
 fn read_rule(file: &PolicyFile, position: usize, policy: &Policy) -> Result<Rule, PolicyFaultKind> {
     let id = match policy.annotation("id") {
-        Some(id) if id.is_empty() || id.starts_with("builtin:") => return Err(PolicyFaultKind::BadId(id.to_owned())),
+        // Ids go to terminals and logs as they are.
+        Some(id) if id.is_empty() || id.starts_with("builtin:") || id.contains(char::is_control) => {
+            return Err(PolicyFaultKind::BadId(shown(id)));
+        }
         Some(id) => id.to_owned(),
         None => format!("{}:{position}", file.name),
     };
     let effect = match (policy.effect(), policy.annotation("require")) {
         (Effect::Permit, None) => RuleEffect::Permit,
         (Effect::Permit, Some("approval")) => RuleEffect::PermitWithApproval,
-        (Effect::Permit, Some(other)) => return Err(PolicyFaultKind::UnknownRequirement(other.to_owned())),
+        (Effect::Permit, Some(other)) => return Err(PolicyFaultKind::UnknownRequirement(shown(other))),
         (Effect::Forbid, None) => RuleEffect::Forbid,
         (Effect::Forbid, Some(_)) => return Err(PolicyFaultKind::RequirementOnForbid),
     };
     let policy = policy.new_id(PolicyId::new(&id));
-    let set = PolicySet::from_policies([policy.clone()]).map_err(|error| PolicyFaultKind::Syntax(error.to_string()))?;
+    let set = PolicySet::from_policies([policy.clone()])
+        .map_err(|error| PolicyFaultKind::Syntax(shown(&error.to_string())))?;
     let json = policy.to_json().ok();
     Ok(Rule {
         id: id.into(),
@@ -373,11 +377,24 @@ fn syntax_faults(file: &PolicyFile, errors: &ParseErrors) -> Vec<PolicyFault> {
         PolicyFault {
             file: file.name.clone(),
             place,
-            kind: PolicyFaultKind::Syntax(format!("{error}{help}")),
+            kind: PolicyFaultKind::Syntax(shown(&format!("{error}{help}"))),
         }
     };
     errors.iter().map(fault).collect()
 }
+
+/// Words out of a policy, short and on one line: whoever wrote it does not write the terminal.
+fn shown(text: &str) -> String {
+    let letter = |letter: char| match letter {
+        '"' | '\'' | '\\' => vec![letter],
+        _ => letter.escape_debug().collect(),
+    };
+    let cut = text.chars().nth(LONGEST_SHOWN).map(|_| '…');
+    text.chars().take(LONGEST_SHOWN).flat_map(letter).chain(cut).collect()
+}
+
+/// Enough for all that the parser expects at one place.
+const LONGEST_SHOWN: usize = 500;
 
 fn line_and_column(text: &str, offset: usize) -> Place {
     let before = text.get(..offset).unwrap_or(text);

@@ -47,8 +47,8 @@ fn every_fault_of_every_file_is_told_with_its_place() {
             ("c.cedar", "permit(principal == ?principal, action, resource);"),
         ]),
         [
-            "a.cedar, policy 2: the id `builtin:y` is empty or begins with `builtin:`",
-            "a.cedar, policy 3: the id `` is empty or begins with `builtin:`",
+            "a.cedar, policy 2: the id `builtin:y` is empty, begins with `builtin:` or holds control characters",
+            "a.cedar, policy 3: the id `` is empty, begins with `builtin:` or holds control characters",
             "a.cedar, policy 4: `@require(\"luck\")` is unknown; `@require(\"approval\")` is what there is",
             "b.cedar, policy 1: the id `x` is used by more than one policy",
             "b.cedar, policy 2: `@require` is for permits; a forbid needs no approval",
@@ -63,6 +63,27 @@ fn every_fault_of_every_file_is_told_with_its_place() {
         syntax[0].starts_with("d.cedar:2:20: unexpected token `action`"),
         "{syntax:?}"
     );
+}
+
+#[test]
+fn what_a_policy_says_is_told_on_one_line() {
+    let permit = "permit(principal,action,resource);";
+    let told = faults(&[(
+        "a.cedar",
+        &format!("@id(\"a\\u{{1b}}[31m\\nb.cedar: fine\"){permit} @require(\"\\u{{7}}\"){permit}"),
+    )]);
+    assert_eq!(
+        told,
+        [
+            r"a.cedar, policy 1: the id `a\u{1b}[31m\nb.cedar: fine` is empty, begins with `builtin:` or holds control characters",
+            r#"a.cedar, policy 2: `@require("\u{7}")` is unknown; `@require("approval")` is what there is"#,
+        ]
+    );
+    let endless = format!("permit(principal \u{1b}[2J{}", "x".repeat(5000));
+    let syntax = faults(&[("b.cedar", &endless), ("c.cedar", "permit(principal \"\u{1b}\n\" ,")]);
+    for fault in syntax {
+        assert!(!fault.contains(char::is_control) && fault.len() < 2000, "{fault:?}");
+    }
 }
 
 #[test]
