@@ -63,6 +63,7 @@ impl Marks {
         if !spelled(MARK) && !spelled("\\u00") {
             return Ok(Self::default());
         }
+        std::str::from_utf8(input_schema).map_err(|_| BadMark::NotASchema)?;
         let mut reader = Reader {
             bytes: input_schema,
             scanner: Scanner::new(input_schema, MAX_DEPTH),
@@ -365,6 +366,8 @@ mod tests {
         ] {
             assert_eq!(read(schema), Err(fault), "{schema}");
         }
+        let not_text = b"{\"a\":\"\xff\",\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"A\"}}}";
+        assert_eq!(Marks::read(not_text), Err(BadMark::NotASchema));
         let deep = format!(r#"{}"x-mcp-header"{}"#, "[".repeat(5000), "]".repeat(5000));
         assert_eq!(read(&deep), Err(BadMark::NotASchema));
         let many: Vec<String> = (0..=MOST_MARKS)
