@@ -58,11 +58,11 @@ fn answer(room: &Room, packet: &[u8], got: &Datagram) -> Option<Vec<u8>> {
 
 /// The one question of a query (RFC 1035 §4).
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Question<'a> {
+pub(super) struct Question<'a> {
     id: [u8; 2],
     recursion_desired: u8,
     /// Dotted. Dots and backslashes inside a label are escaped, so that no label can pass for two.
-    name: Vec<u8>,
+    pub(super) name: Vec<u8>,
     kind: u16,
     class: u16,
     /// As it was asked, to be repeated.
@@ -70,7 +70,7 @@ struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    fn parse(packet: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(packet: &'a [u8]) -> Option<Self> {
         let (header, rest) = packet.split_first_chunk::<12>()?;
         let [id0, id1, flags, _, count0, count1, ..] = *header;
         let is_query = flags & 0b1111_1000 == 0;
@@ -84,7 +84,8 @@ impl<'a> Question<'a> {
             if length == 0 {
                 break;
             }
-            if length > LONGEST_LABEL || at > LONGEST_NAME {
+            // The whole name, with the zero that ends it.
+            if length > LONGEST_LABEL || at + 1 + length + 1 > LONGEST_NAME {
                 return None;
             }
             if !name.is_empty() {
@@ -109,7 +110,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    fn answered(&self, address: Option<Ipv4Addr>) -> Vec<u8> {
+    pub(super) fn answered(&self, address: Option<Ipv4Addr>) -> Vec<u8> {
         let mut reply = self.reply(NO_ERROR, u8::from(address.is_some()));
         if let Some(address) = address {
             reply.extend_from_slice(&[0xc0, 12]); // the name of the question
@@ -122,7 +123,7 @@ impl<'a> Question<'a> {
         reply
     }
 
-    fn refused(&self) -> Vec<u8> {
+    pub(super) fn refused(&self) -> Vec<u8> {
         self.reply(REFUSED, 0)
     }
 
@@ -201,6 +202,16 @@ mod tests {
         pointer[12] = 0xc0;
         for packet in [response, two, update, pointer, query(&[[b'a'; 63].as_slice(); 6], A)] {
             assert_eq!(Question::parse(&packet), None);
+        }
+    }
+
+    #[test]
+    fn a_name_has_at_most_255_bytes() {
+        let label = [b'a'; 63];
+        let longest = [&label[..], &label, &label, &[b'b'; 61]];
+        assert!(Question::parse(&query(&longest, A)).is_some());
+        for long in [&[b'b'; 62][..], &label] {
+            assert_eq!(Question::parse(&query(&[&label, &label, &label, long], A)), None);
         }
     }
 
