@@ -1,11 +1,15 @@
 # Two commands do everything on a machine with a Rust toolchain: `make run` and `make test`.
 
-.PHONY: run test bench corpus servers pages fmt lint docs doctests licences peers binary suite tools
+.PHONY: run test bench corpus mutants servers pages fmt lint docs doctests licences peers binary suite tools
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 TOOLS := $(TARGET)/tools
 NEXTEST := 0.9.143
 DENY := 0.20.2
+MUTANTS := 27.1.0
+# The rooms whose deciding files are mutated (.cargo/mutants.toml), and how many of their mutants: `make mutants ROOMS=policy SHARD=0/4`.
+ROOMS := policy ledger harness screening
+SHARD := 0/1
 
 export PATH := $(TOOLS)/bin:$(PATH)
 export PORTREEVE_PEERS := $(TARGET)/peers
@@ -57,6 +61,15 @@ CORPUS ?= $(TARGET)/peers:$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src:/usr/s
 corpus:
 	cargo test --release --locked --package portreeve-screening --lib families -- --nocapture --test-threads 1
 	PORTREEVE_CORPUS="$(CORPUS)" cargo test --release --locked --package portreeve-screening --test real_files -- --ignored --nocapture
+
+# Breaks the files that decide, one small change at a time, and says which changes no test of the room notices
+# (docs/security-testing.md). Not a part of `make test`: it takes hours.
+mutants: tools
+	@command -v cargo-mutants >/dev/null || \
+	  cargo install cargo-mutants --version $(MUTANTS) --locked --debug --root $(TOOLS) --target-dir $(TOOLS)/build
+	@mkdir -p $(TARGET)/mutants; missed=0; for room in $(ROOMS); do \
+	  nice -n 19 cargo mutants --jobs 1 --package portreeve-$$room --shard $(SHARD) --output $(TARGET)/mutants/$$room || missed=1; \
+	done; exit $$missed
 
 # Published servers of npm and PyPI, bare and behind the gateway that was built last (or the one PORTREEVE names); writes
 # docs/servers.md. Not a part of `make test`: it starts other people's programs without a sandbox, and takes half an hour.

@@ -13,4 +13,6 @@ mod peers;
 #[cfg(test)]
 mod protocol;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod support;

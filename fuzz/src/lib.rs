@@ -1,5 +1,19 @@
-//! What must hold whatever a server sends: one function for each target. They are run by the fuzzer (`fuzz/run`) and,
+//! What must hold whatever a stranger sends: one function for each target. They are run by the fuzzer (`fuzz/run`) and,
 //! over the committed corpus, by the test suite.
+
+mod contract;
+mod egress;
+mod loading;
+mod messages;
+mod segments;
+mod stdio;
+
+pub use contract::contract;
+pub use egress::{dns, head, hello, socks, tap};
+pub use loading::{config, policies};
+pub use messages::{envelope, headers, sse};
+pub use segments::segment;
+pub use stdio::stdio;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -16,6 +30,29 @@ use screening::result::{
 };
 use vocabulary::json::scanned::members_of;
 use vocabulary::json::{Limits, Value};
+
+/// Every target by its name.
+pub const TARGETS: [(&str, fn(&[u8])); 19] = [
+    ("config", config),
+    ("contract", contract),
+    ("detect", detect),
+    ("dns", dns),
+    ("envelope", envelope),
+    ("head", head),
+    ("headers", headers),
+    ("hello", hello),
+    ("output_schema", output_schema),
+    ("page", page),
+    ("policies", policies),
+    ("screen", screen),
+    ("segment", segment),
+    ("socks", socks),
+    ("sse", sse),
+    ("stdio", stdio),
+    ("strip", strip),
+    ("tap", tap),
+    ("walk", walk),
+];
 
 static DETECTOR: LazyLock<Arc<Detector>> =
     LazyLock::new(|| Arc::new(Detector::embedded().expect("the shipped rules compile")));
@@ -39,7 +76,7 @@ const MESSAGES: [Message; 7] = [
 
 /// The whole chokepoint: what comes out is UTF-8, is JSON if it was, and goes through once more without a change to its
 /// secrets and hidden characters.
-pub(crate) fn screen(data: &[u8]) {
+pub fn screen(data: &[u8]) {
     let Some((switches, raw)) = data.split_first() else {
         return;
     };
@@ -127,7 +164,7 @@ fn rules(switches: u8) -> Rules {
 }
 
 /// Literals lie within the message, in order, and apart from each other.
-pub(crate) fn walk(data: &[u8]) {
+pub fn walk(data: &[u8]) {
     for message in MESSAGES {
         let Ok(walked) = walk_message(data, message) else {
             continue;
@@ -145,7 +182,7 @@ pub(crate) fn walk(data: &[u8]) {
 }
 
 /// Stripped once, nothing is left to strip.
-pub(crate) fn strip(data: &[u8]) {
+pub fn strip(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let literal = literal(text);
     let stripped = strip_literal(literal.as_bytes(), Classes::ALL, &[]);
@@ -184,7 +221,7 @@ fn is_literal(text: &str) -> bool {
 }
 
 /// Findings lie within the pieces, on borders of characters.
-pub(crate) fn detect(data: &[u8]) {
+pub fn detect(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let raws: Vec<&str> = text.split('\0').take(8).collect();
     let mut pieces = Vec::with_capacity(raws.len());
@@ -208,7 +245,7 @@ pub(crate) fn detect(data: &[u8]) {
 }
 
 /// A schema of a server, and a value: refused, or judged within bounds.
-pub(crate) fn output_schema(data: &[u8]) {
+pub fn output_schema(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (schema, value) = data.split_at(split);
     let Ok(compiled) = OutputSchema::compile(schema) else {
@@ -223,7 +260,7 @@ pub(crate) fn output_schema(data: &[u8]) {
 }
 
 /// All pages together are the whole.
-pub(crate) fn page(data: &[u8]) {
+pub fn page(data: &[u8]) {
     let Some((limit, rest)) = data.split_first() else {
         return;
     };

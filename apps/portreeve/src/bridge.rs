@@ -6,6 +6,8 @@
 
 // The client's side: lines, and the messages in them.
 mod stdio;
+#[cfg(feature = "fuzzing")]
+pub use stdio::stdin_lines;
 
 mod message;
 

@@ -7,3 +7,7 @@ pub mod demo;
 mod package;
 mod reach;
 pub mod wire_up;
+
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use bridge::stdin_lines;

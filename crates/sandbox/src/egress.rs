@@ -7,6 +7,8 @@ mod address;
 mod allow;
 mod dial;
 mod dns;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gate;
 mod head;
 mod hello;

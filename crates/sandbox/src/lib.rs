@@ -28,5 +28,8 @@ pub use plan::{DEDICATED_UID, FsPolicy, Inotify, NetPolicy, PlaceAccess, Plan, P
 pub use probe::{Missing, Standing, Strength, Tier};
 pub use report::{Failure, Layer, LimitsKind, Report};
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use egress::fuzzing;
 #[doc(hidden)]
 pub use launch::launcher::{Sabotage, launcher_main_sabotaged};

@@ -51,3 +51,7 @@ pub use process::{PlanSource, ProcessSlot};
 pub use server::{Address, EraSetting, Isolation, Reach, Server, ServerSettings};
 pub use session::guest::{Guest, OwnStream, Owner, Relayed, SessionKey};
 pub use waiting::Waiting;
+
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use process::fuzzing;

@@ -3,6 +3,8 @@
 //! ADR 0022: processes.
 
 mod backoff;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod lines;
 pub(crate) mod monitor;
 pub(crate) mod open_calls;

@@ -55,6 +55,21 @@ fn read_lines(mut input: impl BufRead, longest: usize, mut wants: impl FnMut(Lin
     }
 }
 
+/// Every line of an input that is read through a buffer of `buffer` bytes; `None` for one that was too long. For the fuzzer.
+#[cfg(feature = "fuzzing")]
+#[must_use]
+pub fn stdin_lines(input: &[u8], buffer: usize, longest: usize) -> Vec<Option<Bytes>> {
+    let mut lines = Vec::new();
+    read_lines(io::BufReader::with_capacity(buffer, input), longest, |line| {
+        lines.push(match line {
+            Line::Whole(line) => Some(line),
+            Line::TooLong => None,
+        });
+        true
+    });
+    lines
+}
+
 /// The one writer of standard output.
 pub(super) struct StdoutWriter {
     sender: StdoutSender,

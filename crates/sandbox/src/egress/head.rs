@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -11,7 +11,7 @@ use crate::egress::dial::STEP;
 use crate::egress::record::Reason;
 
 /// Reads until the empty line that ends a head; gives the length of the head. More may have been read than that.
-pub(crate) async fn read_head(stream: &mut TcpStream, said: &mut Vec<u8>) -> Result<usize, Reason> {
+pub(crate) async fn read_head(stream: &mut (impl AsyncRead + Unpin), said: &mut Vec<u8>) -> Result<usize, Reason> {
     let reading = async {
         let mut searched = 0_usize;
         loop {

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -53,13 +53,14 @@ pub(crate) async fn serve(guest: &Guest, mut stream: TcpStream) {
     }
 }
 
-struct Request {
-    command: u8,
-    asked: Asked,
+/// What a caller asks for.
+pub(super) struct Request {
+    pub(super) command: u8,
+    pub(super) asked: Asked,
 }
 
 /// Reads greeting and request; `None` for what is neither.
-async fn negotiate(stream: &mut TcpStream) -> Option<Request> {
+pub(super) async fn negotiate(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Request> {
     let [_, count] = read::<2>(stream).await?;
     let methods = read_some(stream, count).await?;
     if !methods.contains(&NO_AUTHENTICATION) {
@@ -84,13 +85,13 @@ async fn negotiate(stream: &mut TcpStream) -> Option<Request> {
     Some(Request { command, asked })
 }
 
-async fn read<const N: usize>(stream: &mut TcpStream) -> Option<[u8; N]> {
+async fn read<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     stream.read_exact(&mut bytes).await.ok()?;
     Some(bytes)
 }
 
-async fn read_some(stream: &mut TcpStream, length: u8) -> Option<Vec<u8>> {
+async fn read_some(stream: &mut (impl AsyncRead + Unpin), length: u8) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::from(length)];
     stream.read_exact(&mut bytes).await.ok()?;
     Some(bytes)

@@ -89,25 +89,25 @@ fn note(room: &Room, attempt: &Seen, at: Option<Timestamp>) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PacketKind {
+pub(super) enum PacketKind {
     Udp,
     /// TCP RST+ACK with sequence number 0: the answer to a SYN that nobody wanted.
     Refusal,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seen {
-    kind: PacketKind,
-    from: SocketAddr,
-    to: SocketAddr,
+pub(super) struct Seen {
+    pub(super) kind: PacketKind,
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
 }
 
 /// UDP conversations seen lately, so that an answer inside the sandbox does not count as an attempt.
 #[derive(Default)]
-struct Flows(VecDeque<(SocketAddr, SocketAddr)>);
+pub(super) struct Flows(VecDeque<(SocketAddr, SocketAddr)>);
 
 impl Flows {
-    fn is_new(&mut self, packet: &Seen) -> bool {
+    pub(super) fn is_new(&mut self, packet: &Seen) -> bool {
         if packet.kind == PacketKind::Refusal {
             return true;
         }
@@ -127,7 +127,7 @@ impl Flows {
 }
 
 /// Reads an IP packet; `None` for what is not of interest. The socket's filter is not relied upon.
-fn read_packet(packet: &[u8]) -> Option<Seen> {
+pub(super) fn read_packet(packet: &[u8]) -> Option<Seen> {
     let (from, to, protocol, payload) = match packet.first()? >> 4 {
         4 => read_v4(packet)?,
         6 => read_v6(packet)?,

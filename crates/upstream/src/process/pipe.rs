@@ -60,7 +60,7 @@ async fn write(mut stdin: pipe::Sender, mut queue: mpsc::Receiver<Bytes>) {
 }
 
 /// Line breaks between the tokens of a message become spaces; within its strings there are none.
-fn one_line(message: Bytes) -> Bytes {
+pub(super) fn one_line(message: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &message).is_none() {
         return message;
     }

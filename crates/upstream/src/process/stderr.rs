@@ -76,7 +76,7 @@ impl StderrLog {
         }))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn nowhere() -> Self {
         Self(Arc::new(Shared {
             file: None,
