@@ -133,3 +133,52 @@ impl SpentPermit {
         self.target.entry()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Decision;
+    use crate::tests::{ANYBODY, agent, call, server, snapshot, tree};
+
+    fn permit() -> (Permit, Digest) {
+        let snapshot = snapshot("permit(principal, action, resource);");
+        let caller = snapshot.caller(&Arc::new(agent("ann")));
+        let tool = snapshot
+            .resolve(&caller, &server("files"), "read", ANYBODY)
+            .expect("known");
+        let arguments = tree(r#"{"path":"/a"}"#);
+        let call = call(&arguments);
+        match snapshot.decide(&caller, tool, &call) {
+            Decision::Allow(permit, _) => (permit, call.args_hash),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_permit_says_what_it_is_for_before_and_after_it_is_spent() {
+        let (permit, arguments) = permit();
+        let name = |tool: Option<&Arc<ToolEntry>>| tool.map(|tool| tool.id.to_string());
+        assert_eq!(
+            (permit.principal().sub.as_str(), permit.action()),
+            ("ann", "tools/call")
+        );
+        assert_eq!(name(permit.tool()).as_deref(), Some("files/read"));
+        assert_eq!(name(permit.target().entry()).as_deref(), Some("files/read"));
+        let spent = permit.spend(arguments, 1).expect("of this epoch");
+        assert_eq!((spent.principal().sub.as_str(), spent.action()), ("ann", "tools/call"));
+        assert_eq!(name(spent.tool()).as_deref(), Some("files/read"));
+        assert_eq!(name(spent.target().entry()).as_deref(), Some("files/read"));
+    }
+
+    #[test]
+    fn a_permit_is_of_one_epoch_and_for_one_set_of_arguments() {
+        let (permit, arguments) = permit();
+        assert!(permit.is_of(1) && !permit.is_of(2) && !permit.is_of(0));
+        assert_eq!(permit.spend(arguments, 2).err(), Some(PermitFault::Stale));
+        let other = Digest::of(b"other");
+        assert_eq!(
+            self::permit().0.spend(other, 1).err(),
+            Some(PermitFault::OtherArguments)
+        );
+    }
+}

@@ -102,6 +102,24 @@ fn a_rule_that_cannot_be_evaluated_denies() {
 }
 
 #[test]
+fn a_rule_that_sees_all_it_reads_is_evaluated_beside_one_that_does_not() {
+    let text = r#"
+        @id("a-sees") permit(principal, action, resource) when { context.args.path == "/a" };
+        @id("b-blind") forbid(principal, action, resource) when { resource.risk == "critical" && context.args.n > 100 };
+    "#;
+    let said = |path: &str| {
+        says(
+            text,
+            &agent("a"),
+            "files/read",
+            &format!(r#"{{"path":"{path}","n":1e30}}"#),
+        )
+    };
+    assert_eq!(said("/a"), (Verdict::Allow, "a-sees".to_owned(), "ALLOW_POLICY_MATCH"));
+    assert_eq!(said("/b").2, "DENY_NO_MATCHING_RULE");
+}
+
+#[test]
 fn a_crash_of_the_engine_is_a_rule_that_cannot_be_evaluated() {
     assert_eq!(guarded(|| panic!("the engine crashed")), RuleOutcome::Failed);
     assert_eq!(guarded(|| RuleOutcome::Satisfied), RuleOutcome::Satisfied);

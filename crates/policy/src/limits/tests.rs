@@ -105,7 +105,13 @@ fn calls_at_once_are_counted_while_they_run() {
     assert_eq!(code(counters.admit(&agent("eve"), &tool("read"))), full, "per server");
     drop(first);
     assert_eq!(code(counters.admit(&agent("eve"), &tool("read"))), None);
-    drop((second, third));
+    let again = counters.admit(&agent("ann"), &tool("read")).expect("room");
+    assert_eq!(
+        code(counters.admit(&agent("ann"), &tool("read"))),
+        full,
+        "one call that ended makes room for one"
+    );
+    drop((second, third, again));
     assert!(
         counters.principals.lock().is_empty() && counters.servers.lock().is_empty(),
         "nothing is kept"
@@ -176,4 +182,40 @@ fn a_request_that_is_no_call_counts_by_principal_and_server_and_by_no_tool() {
     );
     drop(running);
     assert_eq!(code(counters.admit_request(&agent("eve"), &files)), None);
+}
+
+#[test]
+fn what_the_gateway_answers_itself_has_an_allowance_of_its_own() {
+    let limits = CallLimits::new(&LimitRules::default());
+    let (ann, bob) = (agent("ann"), agent("bob"));
+    for _ in 0..OWN_A_MINUTE.get() {
+        assert_eq!(limits.admit_own(&ann), Ok(()));
+    }
+    // The clock runs: at most a few have become free again.
+    let over = (0..OWN_A_MINUTE.get()).find_map(|_| limits.admit_own(&ann).err());
+    let over = over.expect("there is an end");
+    assert_eq!(over.code, ReasonCode::DenyRateLimit);
+    assert!(over.retry_after.is_some());
+    assert_eq!(limits.admit_own(&bob), Ok(()), "another has one of their own");
+}
+
+#[test]
+fn when_to_try_again_is_told_in_milliseconds_and_never_at_once() {
+    let told = |retry_after| {
+        let code = ReasonCode::DenyRateLimit;
+        OverLimit { code, retry_after }.retry_after_ms()
+    };
+    assert_eq!(told(Some(Duration::from_millis(1500))), Some(1500));
+    assert_eq!(told(Some(Duration::from_micros(3))), Some(1));
+    assert_eq!(told(Some(Duration::MAX)), Some(u64::MAX));
+    assert_eq!(told(None), None);
+}
+
+#[test]
+fn the_counters_are_swept_rarely() {
+    let (counters, _) = counters(Vec::new(), 9, 9);
+    for count in 1..10 {
+        let _ = counters.admit(&agent("ann"), &tool("read"));
+        assert_eq!(counters.since_sweep.load(Ordering::Relaxed), count);
+    }
 }
