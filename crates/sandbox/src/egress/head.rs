@@ -37,10 +37,15 @@ pub(crate) async fn read_head(stream: &mut (impl AsyncRead + Unpin), said: &mut 
     timeout(STEP, reading).await.unwrap_or(Err(Reason::NotAProxyRequest))
 }
 
-/// Method and target of a request line.
+/// Method and target of a request line. One with control characters is none: a bare line feed ends a line to some readers, and
+/// they would read another request.
 pub(crate) fn request_line(said: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = said.windows(2).position(|window| window == b"\r\n")?;
-    let mut words = said.get(..end)?.split(|byte| *byte == b' ');
+    let line = said.get(..end)?;
+    if line.iter().any(u8::is_ascii_control) {
+        return None;
+    }
+    let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next()?, words.next()?, words.next()?);
     (words.next().is_none() && version.starts_with(b"HTTP/1.")).then_some((method, target))
 }
@@ -131,6 +136,9 @@ mod tests {
             b"PRI * HTTP/2.0\r\n",
             b"CONNECT a:1 HTTP/1.1",
             b"\r\n",
+            b"\nCONNECT a:1 HTTP/1.1\r\n",
+            b"GET / HTTP/1.1\nHost:b\r\n",
+            b"GET\0 a HTTP/1.1\r\n",
         ] {
             assert_eq!(request_line(line), None, "{line:?}");
         }
