@@ -199,7 +199,7 @@ fn named_issuer<'a>(issuers: &'a [Issuer], token: &str) -> Option<&'a Issuer> {
 
 impl Issuer {
     fn read(&self, claims: &Map<String, Value>) -> Option<Verified> {
-        if has_another_purpose(claims) {
+        if has_another_purpose(claims) || !self.has_the_types_it_should(claims) {
             return None;
         }
         let sub = text(claims, "sub").filter(|sub| !sub.is_empty() && sub.chars().count() <= LONGEST_SUB)?;
@@ -232,6 +232,19 @@ impl Issuer {
             audiences: list(claims.get("aud")).into(),
             accepted: self.audiences.clone().into(),
         })
+    }
+
+    /// Whether what makes the principal is of the type it should be: a claim that was left out would make two of one.
+    fn has_the_types_it_should(&self, claims: &Map<String, Value>) -> bool {
+        let said = |name: &str| claims.get(name).filter(|claim| !claim.is_null());
+        let is_text = |name: &str| said(name).is_none_or(Value::is_string);
+        let groups = said(&self.claims.groups);
+        let are_groups = groups.is_none_or(|groups| match groups {
+            Value::String(_) => true,
+            Value::Array(many) => many.iter().all(Value::is_string),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+        });
+        is_text(&self.claims.org) && is_text(&self.claims.client) && are_groups && are_actors(said("act"))
     }
 
     fn mapped(&self, claims: &Map<String, Value>, groups: &BTreeSet<String>) -> BTreeMap<String, ClaimValue> {
@@ -269,7 +282,24 @@ fn is_presentable(principal: &Principal) -> bool {
         ClaimValue::Boolean(_) | ClaimValue::Integer(_) => &[],
     });
     let mut texts = named.into_iter().flatten().chain(&principal.act).chain(mapped);
-    texts.all(|text| !text.chars().any(char::is_control))
+    texts.all(|text| !text.chars().any(|letter| letter.is_control() || is_invisible(letter)))
+}
+
+/// What nobody sees, or what turns the direction of what follows: two names could look the same.
+fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Whether actors are objects with a subject, all the way down.
+fn are_actors(act: Option<&Value>) -> bool {
+    let Some(act) = act else { return true };
+    let has_sub = |actor: &Map<String, Value>| actor.get("sub").is_some_and(Value::is_string);
+    act.as_object()
+        .is_some_and(|actor| has_sub(actor) && are_actors(actor.get("act")))
 }
 
 /// The subjects of the nested `act` claims, outermost first.
