@@ -16,6 +16,13 @@ fn says(schema: &Value, root: &Value, depth: usize) -> bool {
     if depth > DEEPEST {
         return false;
     }
+    // Before 2019-09 nothing beside a reference counts; where an edition lets it count, the reference says it as well.
+    if let Some(target) = members.get("$ref").and_then(Value::as_str)
+        && !siblings_count(root)
+    {
+        let target = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        return target.is_some_and(|schema| says(schema, root, depth + 1));
+    }
     let named = ["type", "const", "enum"]
         .iter()
         .any(|keyword| members.contains_key(*keyword));
@@ -29,6 +36,14 @@ fn says(schema: &Value, root: &Value, depth: usize) -> bool {
         || every("anyOf")
         || every("oneOf")
         || target.is_some_and(below)
+}
+
+/// Whether keywords beside `$ref` count in the edition that the document names.
+fn siblings_count(root: &Value) -> bool {
+    let edition = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    !["draft-03", "draft-04", "draft-06", "draft-07"]
+        .iter()
+        .any(|old| edition.contains(old))
 }
 
 /// References may lead in a circle.
@@ -55,6 +70,8 @@ mod tests {
         for unsaid in [
             r#"{"properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}"#,
             r#"{"minLength":3}"#,
+            r##"{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/x","type":"object","definitions":{"x":{"required":["a"]}}}"##,
+            r##"{"$schema":"http://json-schema.org/draft-04/schema#","$ref":"#/definitions/x","type":"object","definitions":{"x":{"required":["a"]}}}"##,
             r#"{"anyOf":[{"type":"object"},{"required":["a"]}]}"#,
             r#"{"not":{"type":"string"}}"#,
             r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}"##,
