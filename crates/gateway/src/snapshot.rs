@@ -11,6 +11,7 @@ use std::time::Instant;
 use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
 use screening::arguments::Fields;
 use screening::detect::Detector;
+use screening::recorded;
 use tokio::sync::watch;
 use vocabulary::json;
 use vocabulary::{Era, Principal, ServerId, ToolId};
@@ -131,6 +132,7 @@ impl Snapshot {
     #[must_use]
     pub fn assemble(plan: SnapshotParts) -> Self {
         let rules_since = plan.rules_since();
+        recorded::foresee(operators_rules(&plan));
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
         let mut tools: HashMap<ToolId, Vec<Arc<CompiledTool>>> = HashMap::new();
         let (mut unusable, mut usable) = (Vec::new(), Vec::new());
@@ -287,6 +289,14 @@ pub(crate) enum Wanted<'a> {
     Tool(Option<&'a ServerId>),
     /// A list, of this server or of all.
     List(Option<&'a ServerId>),
+}
+
+/// The rules by which secrets are looked for, where the operator has that switched on.
+fn operators_rules(plan: &SnapshotParts) -> Option<Arc<Detector>> {
+    match &plan.arguments {
+        ArgumentSecrets::Warn(rules) | ArgumentSecrets::Block(rules) => Some(rules.clone()),
+        ArgumentSecrets::Pass => plan.screening.sanitisation.action.detector().cloned(),
+    }
 }
 
 /// Tools that wait for approval because of what their definitions hold.

@@ -3,6 +3,7 @@
 //! ADR 0061: what leaves and what is recorded is looked through in one place each.
 
 use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::detect::{Detector, Excuse, Joins, Piece, PieceKind, Redact};
 use crate::utterance;
@@ -10,7 +11,9 @@ use crate::utterance;
 /// A name as it can be recorded: secrets in it are masked, and at most 128 bytes of it are kept.
 #[must_use]
 pub fn recordable(name: &str) -> String {
-    bounded(&without_secrets(name))
+    // What is taken out must not bring together what stood apart.
+    let plain: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    bounded(&without_secrets(&plain))
 }
 
 /// A name of which somebody else took care that it is short: secrets in it are masked.
@@ -19,12 +22,30 @@ pub fn without_secrets(name: &str) -> Cow<'_, str> {
     let Some(detector) = utterance::embedded() else {
         return MASKED.into();
     };
+    if is_foreseen(name) {
+        return MASKED.into();
+    }
     if !holds_secret(name, detector) {
         return name.into();
     }
     let masked = utterance::presentable(name, None).filter(|masked| !holds_secret(masked, detector));
     // What only looks like a secret once it is taken apart has no place to put a mask over.
     masked.map_or_else(|| MASKED.into(), Cow::from)
+}
+
+/// The operator's rules, which a name is held to beside ours: what they refuse is not kept either.
+static FORESEEN: RwLock<Option<Arc<Detector>>> = RwLock::new(None);
+
+/// From now on names are looked through by these rules, too.
+pub fn foresee(rules: Option<Arc<Detector>>) {
+    *FORESEEN.write().unwrap_or_else(PoisonError::into_inner) = rules;
+}
+
+fn is_foreseen(name: &str) -> bool {
+    let rules = FORESEEN.read().unwrap_or_else(PoisonError::into_inner).clone();
+    rules.is_some_and(|rules| {
+        holds_secret(name, &rules) && utterance::embedded().is_none_or(|ours| !holds_secret(name, ours))
+    })
 }
 
 /// Whether a name can be told as it is: short, plainly seen, and no secret.
@@ -90,5 +111,9 @@ mod tests {
         let late = recordable(&format!("{}{TOKEN}", "x ".repeat(55)));
         assert!(!late.contains(head), "{late}");
         assert_eq!(recordable(&format!("{head}\u{200b}{tail}")), "[REDACTED:api_token]");
+        for between in ["\t", "\n", "\r", "\u{1}", "\u{7f}"] {
+            let name = recordable(&format!("{head}{between}{tail}"));
+            assert_eq!(name, "[REDACTED:api_token]", "{between:?}");
+        }
     }
 }

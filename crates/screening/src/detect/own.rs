@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use memchr::{memchr, memchr_iter, memchr2_iter, memchr3_iter};
+use memchr::{memchr, memchr2_iter};
 
 use super::escape::character;
 use super::hidden::is_hidden;
@@ -37,28 +37,35 @@ pub fn may_hold_own_token(raw: &[u8]) -> bool {
 /// What `ptr_a` becomes: as it is, in base64 by where it begins, in hex.
 const SPELLINGS: [&str; 6] = ["ptr_a", "cHRyX2", "B0cl9h", "wdHJfY", "7074725f61", "7074725F61"];
 
-/// Whether one of the first letters may be spelled otherwise (`\\u0070`, `%70`), or stand beside what nobody sees.
+/// Whether a letter of a token, or of what spells one, may be spelled otherwise (`\\u0070`, `%70`), or stand beside what nobody
+/// sees. Hardly any text spells letters so: who does is looked through.
 fn spells_letters(raw: &[u8]) -> bool {
-    let before = |at: usize| {
+    let after_letter = |at: usize| {
         at.checked_sub(1)
             .and_then(|at| raw.get(at))
-            .is_some_and(|byte| b"ptr_".contains(byte))
+            .is_some_and(|byte| is_word(*byte))
     };
     let spelled = |at: usize| match raw.get(at..) {
         Some([b'\\', b'u', digits @ ..]) => match code(digits.get(..4)) {
-            Some(code) => is_letter(code) || (before(at) && hides(code)),
+            Some(code) => is_letter(code) || (after_letter(at) && hides(code)),
             None => false,
         },
+        Some([b'\\', b'b' | b'f', ..]) => after_letter(at),
         Some([b'%', digits @ ..]) => code(digits.get(..2)).is_some_and(is_letter),
         _ => false,
     };
-    let hidden = |at: usize| raw.get(at + 1..).and_then(character).is_some_and(is_hidden);
-    memchr2_iter(b'\\', b'%', raw).any(spelled)
-        || (!raw.is_ascii()
-            && memchr3_iter(b'p', b't', b'r', raw)
-                .chain(memchr_iter(b'_', raw))
-                .any(hidden))
-        || memchr(0x7f, raw).is_some()
+    memchr2_iter(b'\\', b'%', raw).any(spelled) || memchr(0x7f, raw).is_some() || (!raw.is_ascii() && is_parted(raw))
+}
+
+/// Whether something that nobody sees follows a letter.
+fn is_parted(raw: &[u8]) -> bool {
+    let pairs = raw.iter().zip(raw.iter().skip(1)).enumerate();
+    let mut ends = pairs.filter(|(_, (letter, next))| !next.is_ascii() && is_word(**letter));
+    ends.any(|(at, _)| raw.get(at + 1..).and_then(character).is_some_and(is_hidden))
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 fn code(digits: Option<&[u8]>) -> Option<u32> {
@@ -67,7 +74,7 @@ fn code(digits: Option<&[u8]>) -> Option<u32> {
 }
 
 fn is_letter(code: u32) -> bool {
-    matches!(char::from_u32(code), Some('p' | 't' | 'r' | '_' | 'a'))
+    u8::try_from(code).is_ok_and(is_word)
 }
 
 /// Half of a pair may be half of something hidden.
@@ -116,6 +123,14 @@ mod tests {
             token.bytes().map(|byte| format!("{byte:02x}")).collect(),
             token.bytes().map(|byte| format!("{byte:02X}")).collect(),
         ];
+        let coded = base64(token.as_bytes());
+        spelled.extend([
+            coded.replacen('y', "\\u0079", 1),
+            coded.replacen('R', "R\u{200b}", 1),
+            coded.replacen('R', "R\\u200b", 1),
+            token.replacen("ptr", "p\\btr", 1),
+            token.replacen("ptr", "pt\\fr", 1),
+        ]);
         for shift in ["", "x", "xy"] {
             spelled.push(base64(format!("{shift}{token}").as_bytes()));
         }
