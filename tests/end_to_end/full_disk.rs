@@ -64,7 +64,14 @@ async fn refuses_and_recovers(disk_under: impl FnOnce(&Path) -> SmallDisk) {
     let agent = Agent::connect(&gateway, "/mcp/files", &issuer.token("ann")).await;
     let mut released = vec![agent.call("write", json!({})).await];
 
+    let token = gateway.home.agent_token(&["--sub", "bot"]);
     disk.fill(&gateway);
+    if let SmallDisk::Mounted(_) = disk {
+        gateway
+            .home
+            .cli(&["token", "revoke", token["id"].as_str().unwrap()])
+            .success();
+    }
     let in_reserve = call_until_refused(&agent).await;
     if let SmallDisk::Mounted(_) = disk {
         assert!(

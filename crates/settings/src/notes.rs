@@ -44,6 +44,12 @@ impl Notes {
         self.format
     }
 
+    /// Whether something is wrong, as far as it was looked at.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        !self.faults.borrow().is_empty()
+    }
+
     /// Notes what is wrong with another file that this one leads to; line 0 is the whole file.
     pub fn fault_in(&self, file: &Path, line: usize, message: impl Into<String>) {
         let fault = Fault {

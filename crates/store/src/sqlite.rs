@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use vocabulary::{Digest, Timestamp};
 
 pub(crate) mod activity;
@@ -57,6 +58,7 @@ impl Store {
         let connection = open_file(&state.join("state.db"), MIGRATIONS)?;
         // What was acknowledged here (a revoked token, an approved tool) survives loss of power.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        keep_room(&state.join("state.db-wal"));
         Ok(Self {
             connection: Mutex::new(connection),
         })
@@ -64,6 +66,22 @@ impl Store {
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
         vocabulary::lock(&self.connection)
+    }
+}
+
+/// What is taken in advance, where the disk has sixteen times as much.
+const AHEAD: u64 = 1 << 20;
+
+/// Takes room on the disk for what is written next: a token can be revoked on a disk that somebody has filled. A file system that
+/// gives no room in advance is no fault. ADR 0068: the log has the same.
+fn keep_room(journal: &Path) {
+    let Ok(file) = OpenOptions::new().write(true).open(journal) else {
+        return;
+    };
+    let free = fstatvfs(&file).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let wanted = AHEAD.min(free / 16);
+    if wanted > 0 {
+        let _ = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, wanted);
     }
 }
 

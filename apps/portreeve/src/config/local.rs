@@ -49,8 +49,14 @@ impl Local {
     }
 
     fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
+        // Of a text that is no TOML nobody knows what it would have said: the default is not where the state is.
+        let is_broken = root.notes().has_faults();
         let listen = Listen::check(root.section("listen"), around);
-        let state = State::check(root.section("state"), around);
+        let state = root.section("state");
+        if is_broken && !state.has("dir") {
+            return None;
+        }
+        let state = State::check(state, around);
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
         let servers = super::servers::check(&mut root, state.as_ref(), around);

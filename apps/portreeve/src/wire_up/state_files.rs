@@ -25,10 +25,23 @@ pub struct Whereabouts {
 /// An admin token of the first start lasts this long.
 const TEN_YEARS: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
+/// The first admin token.
+const TOKEN_FILE: &str = "admin.token";
+/// What decides who may do what, and what remembers it.
+const OURS: [&str; 7] = [
+    TOKEN_FILE,
+    "state.db",
+    "activity.db",
+    "ledger",
+    "gateway.json",
+    "sandbox.tier",
+    "sandbox.uids",
+];
+
 /// Where the first start leaves its admin token.
 #[must_use]
 pub fn admin_token_file(state: &Path) -> PathBuf {
-    state.join("admin.token")
+    state.join(TOKEN_FILE)
 }
 
 /// Makes the state directory; one that others could write is refused, for whoever can write it is the gateway.
@@ -51,6 +64,18 @@ pub(crate) fn make_dir(state: &Path) -> anyhow::Result<()> {
         anyhow::bail!(
             "the state directory `{shown}` can be written by others; take that from them: `chmod go-w {shown}`"
         );
+    }
+    for name in OURS {
+        let Ok(found) = state.join(name).symlink_metadata() else {
+            continue;
+        };
+        let open = if name == TOKEN_FILE { 0o066 } else { 0o022 };
+        if found.uid() != own || found.mode() & open != 0 {
+            anyhow::bail!(
+                "`{name}` in the state directory `{shown}` is another's, or open to others; give it to uid {own} alone: \
+                 `chown {own} {shown}/{name}`, `chmod go-rw {shown}/{name}`"
+            );
+        }
     }
     for above in state.ancestors().skip(1) {
         let mode = above.metadata()?.mode();
@@ -123,6 +148,19 @@ mod tests {
         let state = place.path().join("state");
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         make_dir(&state).unwrap();
+        for (name, mode, refused) in [
+            ("admin.token", 0o600, false),
+            ("admin.token", 0o640, true),
+            ("state.db", 0o644, false),
+            ("state.db", 0o664, true),
+            ("ledger", 0o777, true),
+        ] {
+            let file = state.join(name);
+            fs::write(&file, "").unwrap();
+            set(&file, mode);
+            assert_eq!(make_dir(&state).is_err(), refused, "{name} {mode:o}");
+            fs::remove_file(file).unwrap();
+        }
         for (mode, refused) in [
             (0o700, false),
             (0o755, false),
