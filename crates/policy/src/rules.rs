@@ -15,6 +15,7 @@ use vocabulary::{Digest, ServerId};
 
 mod check;
 mod evaded;
+mod extent;
 mod reads;
 
 pub use check::PolicyWarning;
@@ -78,6 +79,11 @@ pub enum PolicyFaultKind {
     /// It does not parse; the text says where the parser stumbled.
     #[error("{0}")]
     Syntax(String),
+    /// It is nested deeper, or goes on longer, than can be parsed in safety.
+    #[error(
+        "the policy is nested too deeply or has too many operators; split it, or compare with a set by `[…].contains(…)`"
+    )]
+    Overgrown,
     /// Templates have holes that nothing fills.
     #[error("policy templates are not supported")]
     Template,
@@ -201,6 +207,14 @@ impl Rules {
         let mut faults = Vec::new();
         let mut rules = Vec::new();
         for file in files {
+            if let Some(offset) = extent::overgrown(&file.text) {
+                faults.push(PolicyFault {
+                    file: file.name.clone(),
+                    place: line_and_column(&file.text, offset),
+                    kind: PolicyFaultKind::Overgrown,
+                });
+                continue;
+            }
             match PolicySet::from_str(&file.text) {
                 Ok(set) => read_file(file, &set, &mut rules, &mut faults),
                 Err(errors) => faults.extend(syntax_faults(file, &errors)),

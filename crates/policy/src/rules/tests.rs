@@ -87,6 +87,40 @@ fn what_a_policy_says_is_told_on_one_line() {
 }
 
 #[test]
+fn a_policy_that_would_use_up_the_stack_is_a_fault() {
+    let of = |condition: &str| format!("permit(principal, action, resource) when {{ {condition} }};");
+    let chain = |count: usize, operator: &str| vec!["context.args.n == 1"; count].join(operator);
+    let path = |count: usize| format!("context{} == 1", ".a".repeat(count));
+    let nested = |count: usize, open: &str, close: &str| format!("{}true{}", open.repeat(count), close.repeat(count));
+    for overgrown in [
+        nested(500, "(", ")"),
+        nested(500, "[", "]"),
+        chain(2000, " && "),
+        chain(2000, "||"),
+        path(1000),
+        format!("context{} == 1", "[\"a\"]".repeat(1000)),
+        format!("{}false", "if context.args.a == 1 then true else ".repeat(1000)),
+        format!("context.args.n > {}", vec!["1"; 1000].join("+")),
+    ] {
+        let told = faults(&[("a.cedar", &format!("\n{}", of(&overgrown)))]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("a.cedar:2:") && told[0].contains("nested too deeply"),
+            "{told:?}"
+        );
+    }
+    let brackets = format!(
+        "context.args.a == \"{}\" // {}\n && true",
+        "(".repeat(500),
+        "&&".repeat(500)
+    );
+    for usual in [nested(10, "(", ")"), chain(20, " || "), path(10), brackets] {
+        let text = [of(&usual), of(&usual)].join("\n");
+        assert_eq!(rules(&text).ids().count(), 2, "{usual}");
+    }
+}
+
+#[test]
 fn the_hash_is_of_the_whole_set_and_of_nothing_else() {
     let file = |name: &str, text: &str| PolicyFile {
         name: name.to_owned(),
