@@ -40,7 +40,10 @@ async fn serve_http(guest: &Guest, mut stream: TcpStream) {
     let mut said = Vec::new();
     let head = read_head(&mut stream, &mut said).await;
     let request = request_line(&said).map_or(Request::Other, |(method, target)| Request::read(method, target));
-    let (event, target) = request.described(guest);
+    let (mut event, target) = request.described(guest);
+    if matches!(request, Request::Other) && said.starts_with(b"CONNECT ") {
+        event = Event::Connect;
+    }
     let end = match (head, &request) {
         (Ok(_), Request::Other) => Err(Reason::NotAProxyRequest),
         (Ok(end), Request::Connect(_) | Request::Plain { .. }) => Ok(end),

@@ -249,10 +249,15 @@ fn a_nul_anywhere_in_the_name_is_denied() {
         ] {
             assert_eq!(
                 world.connect_by_proxy(format!("{host}:443").as_bytes()),
-                "400",
+                "403",
                 "{shown}"
             );
-            world.expect(Connect, Blocked, PROXY, Reason::NotAProxyRequest);
+            world.expect(
+                Connect,
+                Blocked,
+                &format!("{shown}:443"),
+                Reason::IpLiteralOrMalformedHost,
+            );
             assert_eq!(world.socks(1, 3, &name(host), 443).1, Some(2), "{shown}");
             world.expect(
                 Socks5,
