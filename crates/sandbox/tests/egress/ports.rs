@@ -9,13 +9,11 @@ use portreeve_sandbox::Verdict::{Allowed, Blocked};
 
 use crate::world::{World, hello, world};
 
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 fn transparent(world: &World, port: u16) -> TcpStream {
     let (_, address) = world.ask("good.test", 1).unwrap();
     world.connect(&format!("{}:{port}", address.unwrap())).unwrap()
 }
 
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 fn answered(mut stream: TcpStream, words: &[u8]) -> bool {
     stream.write_all(words).unwrap();
     let mut answer = [0; 15];
