@@ -9,7 +9,7 @@ use crate::Secret;
 pub struct Masks(Vec<Secret>);
 
 impl Masks {
-    /// Values to be masked, and each long line of those that have several. What is shorter than [`SHORTEST`] bytes cannot be told
+    /// Values to be masked, and each long line of those that have several. What is shorter than `SHORTEST` bytes cannot be told
     /// from ordinary words and is left.
     pub fn of(values: impl IntoIterator<Item = Secret>) -> Self {
         let mut masked: Vec<Secret> = Vec::new();
