@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn mappings_without_a_name_are_told_from_others() {
         let device = rustix::fs::makedev(8, 0x1f);
-        let line = "7f0000000000-7f0000200000 rw-s 00000000 08:1f 4711                      /work/a b (deleted)";
+        let line = "7f0000000000-7f0000200000 rw-s 00000000 08:1f 4711                      /srv/a b (deleted)";
         assert_eq!(deleted_mapping(line, device), Some((4711, 0x20_0000)));
         assert_eq!(deleted_mapping(line, device + 1), None);
         assert_eq!(deleted_mapping(line.trim_end_matches(" (deleted)"), device), None);
