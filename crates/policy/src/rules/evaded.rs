@@ -59,6 +59,7 @@ fn visit(node: &Value, wish: Wish, faults: &mut BTreeSet<String>) {
         }
         ("!", _) => visit(part("arg"), wish.reversed(), faults),
         ("if-then-else", _) => {
+            visit(part("if"), wish, faults);
             visit(part("then"), wish, faults);
             visit(part("else"), wish, faults);
         }

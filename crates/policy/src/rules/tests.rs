@@ -366,6 +366,7 @@ fn comparisons_that_a_caller_can_evade_are_told() {
     let forbid = |condition: &str| told(&format!("forbid(principal, action, resource) when {{ {condition} }};"));
     let permit = |condition: &str| told(&format!("permit(principal, action, resource) when {{ {condition} }};"));
     assert_eq!(forbid("context.args has n && context.args.n > 100"), 1);
+    assert_eq!(forbid("if context.args has n then context.args.n > 100 else false"), 1);
     assert_eq!(forbid("!(context.args has n) || context.args.n > 100"), 0);
     assert_eq!(forbid("context.args.path like \"/etc/*\""), 1);
     assert_eq!(forbid("[\"rm\", \"mv\"].contains(context.args.tool)"), 1);
