@@ -59,9 +59,9 @@ async fn a_huge_schema_and_many_schemas_cost_no_call_anything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_after_cancel_or_timeout_reaches_nobody_and_is_not_replayed() {
     // Attack 35
-    let late = || Turn::Stream(vec![Beat::Wait(Duration::from_millis(2500)), Beat::result(&leak())]);
+    let late = || Turn::Stream(vec![Beat::Wait(Duration::from_millis(5000)), Beat::result(&leak())]);
     let harbour = Harbour::with(Speaks::Legacy, &["late", "read"], |setup: Setup| {
-        setup.set("limits.timeout", "1s")
+        setup.set("limits.timeout", "3s")
     })
     .await;
     harbour.peer.always("late", late());
@@ -84,7 +84,7 @@ async fn an_answer_after_cancel_or_timeout_reaches_nobody_and_is_not_replayed() 
     agent.send(cancel.to_string()).await;
     let cancelled = calling.await.unwrap();
     assert!(!cancelled.text().contains("before"), "{}", cancelled.text());
-    tokio::time::sleep(Duration::from_millis(2600)).await;
+    tokio::time::sleep(Duration::from_millis(5100)).await;
     let read = agent.call("read", json!({})).await;
     assert_eq!(
         (read.messages().len(), &read.result()["content"][0]["text"]),

@@ -25,7 +25,7 @@ async fn a_status_is_success_error_or_timeout_and_says_whether_the_tool_ran() {
         setup
             .policy(policy)
             .set("output_validation.mode", "strict")
-            .set("limits.timeout", "1s")
+            .set("limits.timeout", "3s")
     })
     .await;
     let failed = r#"{"content":[],"isError":true}"#;

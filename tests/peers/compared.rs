@@ -36,28 +36,28 @@ const NO_SUCH_TOOL: [(&str, &str); 4] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_python_server_passes_at_the_legacy_version_it_passes_behind_the_gateway() {
     if let Some(server) = Server::python() {
-        compare(&server.url, LEGACY, 84, &NO_STREAM).await;
+        compare(&server.url, LEGACY, 80, &NO_STREAM).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_python_server_passes_at_the_modern_version_it_passes_behind_the_gateway() {
     if let Some(server) = Server::python() {
-        compare(&server.url, MODERN, 170, &[]).await;
+        compare(&server.url, MODERN, 160, &[]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_typescript_server_passes_at_the_legacy_version_it_passes_behind_the_gateway() {
     if let Some(server) = Server::typescript("server") {
-        compare(&server.url, LEGACY, 84, &NO_STREAM).await;
+        compare(&server.url, LEGACY, 80, &NO_STREAM).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_typescript_server_passes_at_the_modern_version_it_passes_behind_the_gateway() {
     if let Some(server) = Server::typescript("server") {
-        compare(&server.url, MODERN, 169, &[]).await;
+        compare(&server.url, MODERN, 160, &[]).await;
     }
 }
 
@@ -65,7 +65,7 @@ async fn what_a_typescript_server_passes_at_the_modern_version_it_passes_behind_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_on_the_first_sdk_passes_at_the_legacy_version_it_passes_behind_the_gateway() {
     if let Some(server) = Server::typescript("sdk") {
-        compare(&server.url, LEGACY, 77, &NO_STREAM).await;
+        compare(&server.url, LEGACY, 72, &NO_STREAM).await;
     }
 }
 
@@ -81,11 +81,12 @@ async fn what_the_reference_server_passes_at_the_legacy_version_it_passes_behind
     let program = modules().join("@modelcontextprotocol/server-everything/dist/index.js");
     if are_installed(&[&program]) {
         let server = Everything::start(&program);
-        compare(&server.url, LEGACY, 47, &NO_SUCH_TOOL).await;
+        compare(&server.url, LEGACY, 44, &NO_SUCH_TOOL).await;
     }
 }
 
 /// Runs the suite twice. The gateway is as it comes, but that everybody may do everything and as often as they like.
+/// `at_least` is less than a quiet machine passes without the gateway: some checks of the suite look at the clock.
 async fn compare(url: &str, version: &str, at_least: usize, lost: &[(&str, &str)]) {
     let arguments = ["--requirements", version];
     let direct = run_server(CURRENT, url, &arguments);

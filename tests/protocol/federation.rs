@@ -35,7 +35,7 @@ impl Two {
             peer.always("completion/complete", Turn::Result(completed));
         }
         let setup = Setup::new().issuer(&issuer).peer("a", &a).peer("b", &b);
-        let gateway = setup.set("limits.timeout", "2s").start().await;
+        let gateway = setup.set("limits.timeout", "5s").start().await;
         Self { issuer, a, b, gateway }
     }
 
@@ -228,7 +228,7 @@ async fn a_server_that_hangs_delays_a_list_for_a_bounded_time() {
         assert_eq!(listed(&answer, "prompts", "name"), ["b__greet"]);
         assert_eq!(answer.result()["_meta"]["portreeve/unavailable"], json!(["a"]));
     }
-    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 40, "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

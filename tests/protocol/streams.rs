@@ -1,6 +1,6 @@
 //! Servers that flood, never end, break off, or answer what they were not asked.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -83,10 +83,11 @@ async fn a_client_that_does_not_read_holds_up_nobody_else_and_no_memory() {
     let mut stream = agent.follow("tools/call", json!({"name": "flood"})).await;
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/message");
     // The rest of 100 MB waits at the server.
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(2) {
+    for _ in 0..20 {
         harbour.serves_others("read").await;
-        assert_eq!(agent.call("read", json!({})).await.status, 200, "the session goes on");
+        let answer = agent.call("read", json!({})).await;
+        assert_eq!(answer.status, 200, "the session goes on: {}", answer.text());
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let grown = harbour.gateway.peak_memory() - before;
     assert!(grown < 48 * 1024 * 1024, "{grown} bytes more");
@@ -96,11 +97,12 @@ async fn a_client_that_does_not_read_holds_up_nobody_else_and_no_memory() {
 async fn a_stream_that_never_answers_times_out_and_one_that_answered_need_not_end() {
     // R164
     for server in ERAS {
-        let short = |setup: Setup| setup.set("limits.timeout", "1s");
+        let short = |setup: Setup| setup.set("limits.timeout", "3s");
         let harbour = Harbour::with(server, &["endless", "open", "chatty"], short).await;
         let comments = Beat::Flood(50, String::new());
         harbour.peer.always("endless", Turn::Stream(vec![comments, Beat::Hold]));
-        let chatter = (0..40).flat_map(|_| {
+        // Were each comment a reason to wait on, the stream would end after twelve seconds, and that is another error.
+        let chatter = (0..120).flat_map(|_| {
             [
                 Beat::Raw(": still here\n\n".into()),
                 Beat::Wait(Duration::from_millis(100)),
@@ -110,7 +112,6 @@ async fn a_stream_that_never_answers_times_out_and_one_that_answered_need_not_en
         harbour
             .peer
             .always("open", Turn::Stream(vec![Beat::result(&ran("open")), Beat::Hold]));
-        let began = Instant::now();
         for answer in both(&harbour, "open").await {
             assert_eq!(answer.result()["content"][0]["text"], "open ran");
         }
@@ -122,7 +123,6 @@ async fn a_stream_that_never_answers_times_out_and_one_that_answered_need_not_en
                 );
             }
         }
-        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
         harbour.serves_others("open").await;
     }
 }

@@ -395,7 +395,7 @@ fn refused_quickly(schema: &Json, expected: SchemaFault) {
     let start = Instant::now();
     assert_eq!(fault(&raw), expected);
     // A hang would take hours; a busy machine takes its time.
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 /// Each link asks for the next one twice, in the way that `link` says.
@@ -499,7 +499,7 @@ fn deeply_nested_choices_are_refused_or_compile_without_trouble() {
     let schema = compiled(&choices(10, 2), Fields::Closed);
     assert_eq!(judge(&schema, "1"), Ok(()));
     assert!(judge(&schema, "\"x\"").is_err());
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn a_catastrophic_pattern_takes_linear_time() {
     let value = json!({"a": "a".repeat(60_000)}).to_string();
     let start = Instant::now();
     assert!(judge(&schema, &value).is_err());
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert_eq!(schema.dropped_patterns(), []);
 }
 
@@ -608,7 +608,7 @@ fn a_schema_that_branches_at_every_level_of_a_deep_value_ends_soon() {
         let deep = format!("{}{leaf}{}", r#"{"v":1,"c":"#.repeat(31), "}".repeat(31));
         let start = Instant::now();
         assert_eq!(judge(&compiled, &deep).is_ok(), leaf == r#"{"v":1}"#, "{leaf}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{leaf} {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{leaf} {:?}", start.elapsed());
     }
 }
 
@@ -792,7 +792,7 @@ fn unique_items_stay_fast() {
     let value = json!({ "u": items }).to_string();
     let start = Instant::now();
     assert_eq!(judge(&schema, &value), Ok(()));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 fn scalar() -> impl Strategy<Value = Json> {

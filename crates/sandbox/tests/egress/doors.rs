@@ -62,7 +62,7 @@ fn an_incident_closes_what_is_open_and_allows_nothing_more() {
         for stream in [&mut open, &mut waiting, &mut unsaid, &mut plain] {
             let _ = stream.read_to_end(&mut waste);
         }
-        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
         world.internet.taken();
         let _ = open.write_all(b"more");
         assert_eq!(world.connect_by_proxy(b"good.test:443"), "403");

@@ -19,7 +19,7 @@ fn a_name_that_is_not_on_the_list_is_denied_by_every_way() {
         let start = std::time::Instant::now();
         assert_eq!(world.connect_by_proxy(b"evil.test:443"), "403");
         world.expect(Connect, Blocked, "evil.test:443", Reason::DomainNotAllowlisted);
-        assert!(start.elapsed() < std::time::Duration::from_secs(1));
+        assert!(start.elapsed() < std::time::Duration::from_secs(10));
         assert_eq!(world.socks(1, 3, &name("evil.test"), 443).1, Some(2));
         world.expect(Socks5, Blocked, "evil.test:443", Reason::DomainNotAllowlisted);
         let answer = world.proxy(b"GET http://evil.test/secret HTTP/1.1\r\nHost: evil.test\r\n\r\n");
