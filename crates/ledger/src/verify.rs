@@ -135,7 +135,8 @@ fn leftover(reader: &LedgerReader, ends: &[Span]) -> io::Result<Option<Position>
         let last = ends.iter().find(|span| span.position.segment == segment);
         let offset = last.map_or(0, |span| span.position.offset + span.length + 1);
         // A log that is being written may have grown by whole lines since.
-        let grown = reader.lines_from(Position { segment, offset })?.next().is_some();
+        let next = reader.lines_from(Position { segment, offset })?.next().transpose()?;
+        let grown = next.is_some_and(|(span, _)| span.position.segment == segment);
         if std::fs::metadata(reader.path(segment))?.len() > offset && !grown {
             return Ok(Some(Position { segment, offset }));
         }

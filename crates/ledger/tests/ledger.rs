@@ -645,3 +645,72 @@ fn only_the_owner_can_read_the_log() {
     assert_eq!(mode(folder.0.join("ledger/origin")), 0o600);
     assert_eq!(mode(folder.0.join("ledger")), 0o700);
 }
+
+#[tokio::test]
+async fn what_is_left_over_in_an_earlier_segment_is_found_too() {
+    let folder = Folder::new();
+    let small = Settings {
+        segment_bytes: 4096,
+        ..settings()
+    };
+    let (ledger, _) = Ledger::open(&folder.0, small).unwrap();
+    fill(&ledger, 20).await;
+    ledger.shutdown();
+    assert!(folder.reader().segments().unwrap().len() > 2);
+    let mut bytes = fs::read(folder.segment(1)).unwrap();
+    let offset = u64::try_from(bytes.len()).unwrap();
+    bytes.extend_from_slice(b"{\"half\":");
+    fs::write(folder.segment(1), bytes).unwrap();
+    let Finding::Broken(broken) = verify(&folder.reader()).unwrap() else {
+        panic!("half a record passed")
+    };
+    assert_eq!(
+        (broken.position, broken.kind),
+        (Position { segment: 1, offset }, BreakKind::Incomplete)
+    );
+}
+
+#[test]
+fn a_break_says_where_and_what() {
+    let position = Position { segment: 3, offset: 17 };
+    for (kind, says) in [
+        (BreakKind::Spelling, "is not a record in canonical spelling"),
+        (BreakKind::RecordHash, "does not have the hash it states"),
+        (BreakKind::PreviousHash, "does not follow the record before it"),
+        (BreakKind::Sequence, "is out of sequence"),
+        (BreakKind::Time, "is older than the record before it"),
+        (BreakKind::Log, "belongs to another log"),
+        (BreakKind::Incomplete, "is incomplete"),
+    ] {
+        let named = Break {
+            position,
+            seq: Some(9),
+            kind,
+        };
+        assert_eq!(
+            named.to_string(),
+            format!("record 9 (segment 00000003, byte 17) {says}")
+        );
+        let nameless = Break { seq: None, ..named };
+        assert_eq!(
+            nameless.to_string(),
+            format!("the record at segment 00000003, byte 17 {says}")
+        );
+    }
+}
+
+#[tokio::test]
+async fn several_events_are_written_in_their_order_or_refused() {
+    let folder = Folder::new();
+    let ledger = folder.open();
+    let named = |number: usize| Event::Inventory(Note::done("tool.add", "portreeve", None, &format!("event {number}")));
+    // More than are written together.
+    ledger.append_events((0..300).map(named).collect()).await.unwrap();
+    ledger.shutdown();
+    assert_eq!(ledger.append_events(vec![named(300)]).await, Err(LedgerDown::Stopped));
+    assert_eq!(folder.intact(), 300);
+    let spelled: Vec<String> = folder.records().iter().map(Json::to_string).collect();
+    for (number, record) in spelled.iter().enumerate() {
+        assert!(record.contains(&format!("\"event {number}\"")), "{number}: {record}");
+    }
+}

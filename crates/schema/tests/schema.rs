@@ -608,7 +608,11 @@ fn a_schema_that_branches_at_every_level_of_a_deep_value_ends_soon() {
         let deep = format!("{}{leaf}{}", r#"{"v":1,"c":"#.repeat(31), "}".repeat(31));
         let start = Instant::now();
         assert_eq!(judge(&compiled, &deep).is_ok(), leaf == r#"{"v":1}"#, "{leaf}");
-        assert!(start.elapsed() < Duration::from_secs(60), "{leaf} {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{leaf} {:?}",
+            start.elapsed()
+        );
     }
 }
 

@@ -178,6 +178,14 @@ mod tests {
 
     use super::*;
 
+    fn health() -> Arc<Health> {
+        Arc::new(Health {
+            written: AtomicBool::new(true),
+            synced: AtomicBool::new(true),
+            last_seq: AtomicU64::new(0),
+        })
+    }
+
     fn waiter() -> (Waiter, oneshot::Receiver<Result<Written, LedgerDown>>) {
         let (reply, answer) = oneshot::channel();
         (
@@ -190,12 +198,52 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_is_served_at_once_though_a_sync_was_asked_for_already() {
+        let health = health();
+        // Nobody would be served by the interval within the life of this test.
+        let (syncer, thread) = Syncer::start(Duration::from_secs(3_600), health).unwrap();
+        let file = Arc::new(File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap());
+        syncer.ask(&file, Vec::new());
+        let (waits, served) = waiter();
+        syncer.ask(&file, vec![waits]);
+        assert_eq!(served.blocking_recv().unwrap().map(|written| written.seq), Ok(1));
+        drop(syncer);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_new_file_is_asked_for_though_the_old_one_was_already() {
+        let health = health();
+        let (syncer, thread) = Syncer::start(Duration::from_secs(3_600), health).unwrap();
+        let old = Arc::new(File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap());
+        // A device cannot be synced, which tells that it was tried.
+        let new = Arc::new(File::open("/dev/null").unwrap());
+        syncer.ask(&old, Vec::new());
+        syncer.changed_file();
+        syncer.ask(&new, Vec::new());
+        let (waits, answer) = waiter();
+        syncer.ask(&old, vec![waits]);
+        assert_eq!(answer.blocking_recv().unwrap().err(), Some(LedgerDown::Disk));
+        drop(syncer);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_left_until_the_interval_is_over() {
+        let health = health();
+        let (syncer, thread) = Syncer::start(Duration::from_secs(3_600), Arc::clone(&health)).unwrap();
+        // A device cannot be synced, which tells that it was tried.
+        syncer.ask(&Arc::new(File::open("/dev/null").unwrap()), Vec::new());
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(health.synced.load(Ordering::Acquire));
+        drop(syncer);
+        thread.join().unwrap();
+        assert!(!health.synced.load(Ordering::Acquire), "the end does not wait for it");
+    }
+
+    #[test]
     fn whoever_waits_for_the_disk_is_refused_while_it_fails_and_served_when_it_works_again() {
-        let health = Arc::new(Health {
-            written: AtomicBool::new(true),
-            synced: AtomicBool::new(true),
-            last_seq: AtomicU64::new(0),
-        });
+        let health = health();
         let (syncer, thread) = Syncer::start(Duration::from_millis(1), Arc::clone(&health)).unwrap();
         // A device cannot be synced; an ordinary file can.
         let device = Arc::new(File::open("/dev/null").unwrap());
