@@ -3,8 +3,9 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
-use memchr::{memchr, memchr2_iter};
+use aho_corasick::packed::Searcher;
+use memchr::memmem::find_iter;
+use memchr::{memchr, memchr_iter};
 
 use super::escape::character;
 use super::hidden::is_hidden;
@@ -30,8 +31,10 @@ pub fn own_tokens() -> Option<&'static Detector> {
 /// look for one.
 #[must_use]
 pub fn may_hold_own_token(raw: &[u8]) -> bool {
-    static PLAIN: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(SPELLINGS).ok());
-    PLAIN.as_ref().is_none_or(|plain| plain.is_match(raw)) || spells_letters(raw)
+    // An automaton takes each byte in turn, which every result would pay for; this takes many at once. Where a machine cannot,
+    // everything is looked through.
+    static PLAIN: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(SPELLINGS));
+    PLAIN.as_ref().is_none_or(|plain| plain.find(raw).is_some()) || spells_letters(raw)
 }
 
 /// What `ptr_a` becomes: as it is, in base64 by where it begins, in hex.
@@ -45,16 +48,15 @@ fn spells_letters(raw: &[u8]) -> bool {
             .and_then(|at| raw.get(at))
             .is_some_and(|byte| is_word(*byte))
     };
-    let spelled = |at: usize| match raw.get(at..) {
-        Some([b'\\', b'u', digits @ ..]) => match code(digits.get(..4)) {
-            Some(code) => is_letter(code) || (after_letter(at) && hides(code)),
-            None => false,
-        },
-        Some([b'\\', b'b' | b'f', ..]) => after_letter(at),
-        Some([b'%', digits @ ..]) => code(digits.get(..2)).is_some_and(is_letter),
-        _ => false,
-    };
-    memchr2_iter(b'\\', b'%', raw).any(spelled) || memchr(0x7f, raw).is_some() || (!raw.is_ascii() && is_parted(raw))
+    let spelled = |at: usize, digits: std::ops::Range<usize>| code(raw.get(at + digits.start..at + digits.end));
+    let by_escape =
+        |at: usize| spelled(at, 2..6).is_some_and(|code| is_letter(code) || (after_letter(at) && hides(code)));
+    let by_percent = |at: usize| spelled(at, 1..3).is_some_and(is_letter);
+    find_iter(raw, br"\u").any(by_escape)
+        || find_iter(raw, br"\b").chain(find_iter(raw, br"\f")).any(after_letter)
+        || memchr_iter(b'%', raw).any(by_percent)
+        || memchr(0x7f, raw).is_some()
+        || (!raw.is_ascii() && is_parted(raw))
 }
 
 /// Whether something that nobody sees follows a letter.
