@@ -59,11 +59,19 @@ fn spells_letters(raw: &[u8]) -> bool {
         || (!raw.is_ascii() && is_parted(raw))
 }
 
-/// Whether something that nobody sees follows a letter.
+/// Whether something that nobody sees follows a letter. Most of a text is ASCII, and is passed over in blocks.
 fn is_parted(raw: &[u8]) -> bool {
-    let pairs = raw.iter().zip(raw.iter().skip(1)).enumerate();
-    let mut ends = pairs.filter(|(_, (letter, next))| !next.is_ascii() && is_word(**letter));
-    ends.any(|(at, _)| raw.get(at + 1..).and_then(character).is_some_and(is_hidden))
+    const BLOCK: usize = 64;
+    let parts = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| raw.get(before));
+        let next = raw.get(at..).unwrap_or_default();
+        next.first().is_some_and(|byte| !byte.is_ascii())
+            && before.is_some_and(|byte| is_word(*byte))
+            && character(next).is_some_and(is_hidden)
+    };
+    let blocks = raw.chunks(BLOCK).enumerate().filter(|(_, block)| !block.is_ascii());
+    let mut places = blocks.flat_map(|(number, block)| number * BLOCK..number * BLOCK + block.len());
+    places.any(parts)
 }
 
 fn is_word(byte: u8) -> bool {
