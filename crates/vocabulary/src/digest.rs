@@ -60,6 +60,28 @@ impl Digest {
     }
 }
 
+/// A digest in the making, for what is too large to be held at once.
+pub struct Hasher(Context);
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Hasher {
+    /// Takes the next piece in.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest of everything.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest::from_ring(self.0.finish())
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sha256:{}", HEXLOWER.encode_display(&self.0))
@@ -94,5 +116,9 @@ mod tests {
     #[test]
     fn pieces_equal_the_whole() {
         assert_eq!(Digest::of_pieces([b"ab".as_slice(), b"c"]), Digest::of(b"abc"));
+        let mut hasher = Hasher::default();
+        hasher.update(b"a");
+        hasher.update(b"bc");
+        assert_eq!(hasher.finish(), Digest::of(b"abc"));
     }
 }

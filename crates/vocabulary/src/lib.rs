@@ -11,6 +11,7 @@ mod id;
 pub mod json;
 mod lock;
 mod masks;
+pub mod note;
 mod principal;
 mod reason;
 mod risk;
@@ -21,7 +22,7 @@ mod words;
 
 pub use clock::{Clock, Timestamp};
 pub use confinement::Confinement;
-pub use digest::Digest;
+pub use digest::{Digest, Hasher};
 pub use face::{Audience, Capability, CapabilitySet, Era, Face};
 pub use id::{ReceiptId, TraceId, random_hex};
 pub use lock::lock;
