@@ -7,6 +7,7 @@ mod check;
 mod connect;
 mod doctor;
 mod harness;
+mod keygen;
 mod next_steps;
 mod offline;
 mod output;
@@ -54,6 +55,8 @@ enum Command {
     /// Configured servers
     #[command(subcommand)]
     Server(server::Server),
+    /// Make a key that signs `servers.lock`, and print its public half
+    Keygen(keygen::Keygen),
     /// What this machine offers: the strength of the sandbox and what it lacks, TLS, store, clock, runtimes
     Doctor(doctor::Doctor),
     /// Policies: find mistakes, explain decisions
@@ -105,6 +108,7 @@ impl Cli {
             Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
             Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
+            Command::Keygen(keygen) => keygen.run(),
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
             Command::Harness(harness) => harness.run(config).await,
