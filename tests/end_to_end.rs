@@ -31,3 +31,4 @@ mod start_up;
 mod stdio;
 mod tls;
 mod tokens;
+mod trust;

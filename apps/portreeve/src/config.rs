@@ -9,6 +9,7 @@ mod keys;
 mod limits;
 mod listen;
 mod local;
+mod locked;
 mod output;
 mod policy;
 mod process;
@@ -17,6 +18,7 @@ mod sandbox;
 mod scripts;
 mod servers;
 mod state;
+mod trust;
 
 pub use self::policy::Policy;
 pub use self::sandbox::Sandbox;
@@ -33,9 +35,12 @@ pub use output::{InArguments, Output, Response};
 pub use process::{Environment, Process, Workspace};
 pub(crate) use process::{packages, workspaces};
 pub use raw::{RawConfig, find_file, variable, variables};
+pub(crate) use scripts::is_script;
 pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
 pub use settings::{Fault, Faults, units};
 pub use state::State;
+pub use trust::Anchors;
+pub(crate) use trust::in_file as keys_in_file;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,6 @@ pub(crate) mod files;
 mod install;
 mod installed;
 mod interpreter;
-mod lock;
 mod log;
 mod npm;
 mod pypi;
@@ -15,7 +14,6 @@ mod seal;
 mod spec;
 
 pub(crate) use install::{install, room};
-pub(crate) use installed::{Unfit, command, verify};
+pub(crate) use installed::{Locked, Unfit, command, described, verify};
 pub(crate) use interpreter::Interpreter;
-pub(crate) use lock::{LOCK_FILE, Locked, ServersLock};
 pub(crate) use spec::{Registry, Spec};

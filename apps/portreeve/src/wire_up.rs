@@ -94,6 +94,7 @@ impl Started {
         let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
+        running.note_barred(None).await?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
         running.clone().start_discovery();

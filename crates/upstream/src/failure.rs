@@ -9,6 +9,9 @@ pub enum TlsFault {
     /// The trust roots cannot be loaded.
     #[error("the trust roots for this server cannot be used")]
     Roots(#[source] rustls::Error),
+    /// The name that its certificate must hold is none.
+    #[error("the name that this server's certificate must hold is none")]
+    Name,
 }
 
 /// Why there is no answer.

@@ -4,9 +4,9 @@
 pub(crate) mod connections;
 pub(crate) mod messages;
 pub(crate) mod pool;
+mod tls;
 pub(crate) mod wakes;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -16,21 +16,28 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::connect::HttpConnector;
 use mcp::Version;
 use mcp::http::{JSON, PROTOCOL_VERSION};
-use rustls_pki_types::CertificateDer;
-use rustls_platform_verifier::Verifier;
 use vocabulary::TraceId;
 
 use crate::caps::Caps;
 use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
 use crate::http::pool::{Pool, ResponseBody};
+use crate::server::Address;
 use crate::session::opened::Opened;
 
 /// The way to one server.
 pub(crate) struct Link {
-    /// None to a process: its messages go through the pipe of its session.
-    server: Option<HttpServer>,
+    end: LinkEnd,
     last_id: AtomicU64,
+}
+
+/// What is at the other end.
+enum LinkEnd {
+    Server(Box<HttpServer>),
+    /// Messages to processes go through the pipes of their sessions.
+    Processes,
+    /// Nobody is to be reached, for this reason.
+    Nobody(String),
 }
 
 /// Where a server is, and the connections to it.
@@ -94,13 +101,15 @@ impl<'a> Post<'a> {
 }
 
 impl Link {
-    pub(crate) fn new(url: Uri, extra_roots: Vec<CertificateDer<'static>>, caps: Caps) -> Result<Self, TlsFault> {
+    pub(crate) fn new(address: Address, caps: Caps) -> Result<Self, TlsFault> {
+        let tls = tls::config(&address)?;
+        let url = address.url;
         let mut plain = HttpConnector::new();
         plain.set_nodelay(true);
         plain.enforce_http(false);
         plain.set_connect_timeout(Some(caps.timeout));
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls_config(url.scheme_str() == Some("https"), extra_roots)?)
+            .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
             .wrap_connector(plain);
@@ -111,7 +120,7 @@ impl Link {
             url,
         };
         Ok(Self {
-            server: Some(server),
+            end: LinkEnd::Server(Box::new(server)),
             last_id: AtomicU64::new(0),
         })
     }
@@ -119,15 +128,25 @@ impl Link {
     /// To processes.
     pub(crate) fn to_processes() -> Self {
         Self {
-            server: None,
+            end: LinkEnd::Processes,
+            last_id: AtomicU64::new(0),
+        }
+    }
+
+    /// To a server that is not to be reached.
+    pub(crate) fn barred(why: String) -> Self {
+        Self {
+            end: LinkEnd::Nobody(why),
             last_id: AtomicU64::new(0),
         }
     }
 
     fn server(&self) -> Result<&HttpServer, Failure> {
-        self.server
-            .as_ref()
-            .ok_or_else(|| Failure::Broken("this server is a process".into()))
+        match &self.end {
+            LinkEnd::Server(server) => Ok(server),
+            LinkEnd::Processes => Err(Failure::Broken("this server is a process".into())),
+            LinkEnd::Nobody(why) => Err(Failure::NotStarted(why.clone())),
+        }
     }
 
     /// A request id of ours, unique on this link.
@@ -189,7 +208,7 @@ impl Link {
 
     /// The path of what a server calls its endpoint, if that is on its own origin.
     pub(crate) fn same_origin(&self, endpoint: &str) -> Option<Uri> {
-        let server = self.server.as_ref()?;
+        let server = self.server().ok()?;
         let given: Uri = endpoint.parse().ok()?;
         let same = match given.authority() {
             None => endpoint.starts_with('/'),
@@ -200,7 +219,7 @@ impl Link {
 
     /// Ends a session. Whether the server knows how to is its own business.
     pub(crate) async fn end(&self, session: &Opened, credential: &UpstreamCredential) {
-        let Some(server) = &self.server else { return };
+        let Ok(server) = self.server() else { return };
         let mut request = server.request_to(&server.path, Bytes::new());
         *request.method_mut() = Method::DELETE;
         session.put_on(request.headers_mut());
@@ -297,23 +316,6 @@ pub(crate) fn check_status(status: StatusCode, had_session: bool) -> Result<(), 
         StatusCode::NOT_FOUND if had_session => Err(Failure::SessionGone),
         status => Err(Failure::Status(status.as_u16())),
     }
-}
-
-fn tls_config(wanted: bool, extra_roots: Vec<CertificateDer<'static>>) -> Result<rustls::ClientConfig, TlsFault> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(TlsFault::Roots)?;
-    if !wanted {
-        return Ok(builder
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth());
-    }
-    let verifier = Verifier::new_with_extra_roots(extra_roots, provider).map_err(TlsFault::Roots)?;
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth())
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum Reach {
     Sse(Address),
     /// It is started here.
     Process(ProcessSlot),
+    /// It is not to be reached at all, for this reason: every request to it fails before anything is opened.
+    Barred(String),
 }
 
 /// Where a server is.
@@ -56,6 +58,8 @@ pub struct Address {
     pub url: Uri,
     /// A further trust root, for this server alone.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// A name that its certificate must be good for, beside its host.
+    pub certificate_name: Option<String>,
 }
 
 /// How messages travel.
@@ -119,11 +123,12 @@ impl Server {
     /// # Errors
     /// When its TLS settings cannot be used.
     pub fn new(settings: ServerSettings) -> Result<Self, TlsFault> {
-        let web = |address: Address| Link::new(address.url, address.extra_roots, settings.caps);
+        let web = |address: Address| Link::new(address, settings.caps);
         let (link, transport) = match settings.reach {
             Reach::Http(address) => (web(address)?, Transport::Http),
             Reach::Sse(address) => (web(address)?, Transport::Sse),
             Reach::Process(slot) => (Link::to_processes(), Transport::Process(Arc::new(slot))),
+            Reach::Barred(why) => (Link::barred(why), Transport::Http),
         };
         Ok(Self {
             id: settings.id,

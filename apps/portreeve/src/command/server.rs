@@ -2,6 +2,7 @@
 
 mod add;
 mod after_add;
+mod lock;
 mod remove;
 mod show;
 pub(super) mod trouble;
@@ -27,6 +28,12 @@ pub(super) enum Server {
     Add(add::Add),
     /// Take a server out of the configuration, and its package off the disk; its workspace stays
     Remove(remove::Remove),
+    /// Write down in servers.lock what every server is now
+    Lock(lock::Lock),
+    /// Write servers.lock and sign it
+    Sign(lock::Sign),
+    /// Check the signature of servers.lock, and whether the servers are what it says
+    Verify(lock::Verify),
     /// Show one server in full
     Show {
         /// The server's id
@@ -49,6 +56,9 @@ impl Server {
         match self {
             Self::Add(add) => add.run(&file).await,
             Self::Remove(remove) => remove.run(&file).await,
+            Self::Lock(lock) => lock.run(&file).await,
+            Self::Sign(sign) => sign.run(&file).await,
+            Self::Verify(verify) => verify.run(&file),
             Self::List { form } => with(&file, async |access, _| list(access, form).await).await,
             Self::Show { id, form } => {
                 with(&file, async |access, config| {

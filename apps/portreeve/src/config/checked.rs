@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use settings::{Fault, Faults, Remarks, Section};
 use vocabulary::ServerId;
 
+use super::locked::NOT_STARTED;
 use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
-use super::{Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
+use super::{Anchors, Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// `[servers.*]`
     pub servers: BTreeMap<ServerId, Server>,
+    /// `[trust]`
+    pub anchors: Anchors,
     /// `[policy]`
     pub policy: Policy,
     /// `[limits]`
@@ -100,17 +103,19 @@ impl Config {
         &self.remarks.warnings
     }
 
-    /// Whether nothing keeps this server from starting here.
+    /// Whether nothing of this machine keeps this server from starting here; a signature that is missing does not count.
     ///
     /// # Errors
     /// What does.
     pub fn starts(&self, server: &ServerId) -> Result<(), Faults> {
         let key = format!("servers.{server}");
+        let barred = self.servers.get(server).and_then(|server| server.barred.as_deref());
         let is_its_own = |fault: &&Fault| {
-            fault
-                .key
-                .strip_prefix(&key)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            (barred.is_none() || fault.message.strip_prefix(NOT_STARTED) != barred)
+                && fault
+                    .key
+                    .strip_prefix(&key)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         FORMAT.accept_without(self.obstacles().iter().filter(is_its_own).cloned().collect())
     }
@@ -139,6 +144,7 @@ impl TryFrom<RawConfig> for Config {
             identity,
             sandbox,
             servers,
+            anchors,
             policy,
             limits,
             output,
@@ -152,6 +158,7 @@ impl TryFrom<RawConfig> for Config {
             identity,
             sandbox,
             servers,
+            anchors,
             policy,
             limits,
             output,
@@ -170,6 +177,7 @@ struct Sections {
     identity: Identity,
     sandbox: Sandbox,
     servers: BTreeMap<ServerId, Server>,
+    anchors: Anchors,
     policy: Policy,
     limits: Limits,
     output: Output,
@@ -183,7 +191,8 @@ impl Sections {
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
-        let servers = super::servers::check(&mut root, state.as_ref(), around);
+        let anchors = Anchors::check(root.section("trust"), around);
+        let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let policy = Policy::check(root.section("policy"), around);
         let limits = Limits::check(root.section("limits"));
         let output = Output::check(&mut root, around);
@@ -195,6 +204,7 @@ impl Sections {
             identity: identity?,
             sandbox: sandbox?,
             servers,
+            anchors: anchors?,
             policy: policy?,
             limits: limits?,
             output: output?,

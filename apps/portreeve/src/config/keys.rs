@@ -249,6 +249,11 @@ const AFTER_PROCESSES: &[Key] = &[
         Optional,
     ),
     key(
+        "servers.*.certificate_name",
+        "A name that the server's certificate must be good for, beside its host.",
+        Optional,
+    ),
+    key(
         "servers.*.trust",
         "`internal`, `verified`, `community` or `unknown`.",
         Default(
@@ -291,6 +296,16 @@ const AFTER_PROCESSES: &[Key] = &[
         "servers.*.tools.*.unknown_fields",
         "`reject` or `allow` arguments that the tool's schema does not name.",
         Default(r#""reject""#, "an undeclared field is an unchecked one"),
+    ),
+    key(
+        "trust.require_signed",
+        "Whether only servers are started that stand in `servers.lock` as they are, under a signature of one of `keys`.",
+        Default("false", "nobody has a key until it is made"),
+    ),
+    key(
+        "trust.keys",
+        "Public keys whose signature of `servers.lock` counts: `NAME+HASH+KEY`, or `file:PATH` of a file with one a line.",
+        Default("[]", "nobody is trusted unless named"),
     ),
     key(
         "policy.files",
@@ -381,7 +396,6 @@ const AFTER_PROCESSES: &[Key] = &[
     key("servers.*.credential.oauth", "", Later("OAuth per user")),
     key("servers.*.tools.*.paths", "", Later("the check of path arguments")),
     key("limits.quota", "", Later("quotas")),
-    key("require_signed", "", Later("signed pins of servers")),
     key(
         "output_validation.mode",
         "What a result leads to that does not fit its tool's output schema: `off`, `warn` (forwarded, recorded) or `strict` (withheld, recorded).",

@@ -10,7 +10,7 @@ use settings::{Fault, Faults, Section};
 use vocabulary::ServerId;
 
 use super::raw::{RawConfig, Surroundings};
-use super::{Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
+use super::{Anchors, Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
 
 /// The parts of a configuration that commands need, as far as they are sound.
 #[derive(Clone, Debug)]
@@ -59,7 +59,8 @@ impl Local {
         let state = State::check(state, around);
         let audit = Audit::check(root.section("audit"), state.as_ref());
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
-        let servers = super::servers::check(&mut root, state.as_ref(), around);
+        let anchors = Anchors::check(root.section("trust"), around);
+        let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
         let policy = Policy::check(root.section("policy"), around);
         // Looked at for its faults alone.

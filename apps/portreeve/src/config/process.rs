@@ -9,7 +9,8 @@ use vocabulary::{Digest, Masks, PrincipalKey, Secret, ServerId};
 
 use super::raw::Surroundings;
 use super::servers::secret;
-use crate::package::{Locked, ServersLock, Unfit, files, verify};
+use crate::package::{Locked, Unfit, files, verify};
+use crate::servers_lock::{Entry as LockEntry, ServersLock, Signed, named_files};
 
 /// A server that is started here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +41,8 @@ pub struct Process {
     pub limits: ResourceLimits,
     /// Packages it runs from, by the names of their directories, as `servers.lock` has them.
     pub(crate) packages: Vec<(String, Locked)>,
+    /// The digests that its program and scripts must have at every start, where somebody had to sign for them.
+    pub(crate) files: Option<BTreeMap<String, String>>,
 }
 
 /// Where a server works.
@@ -137,6 +140,7 @@ impl Process {
                 _ => limits.with_quota(),
             },
             packages: Vec::new(),
+            files: None,
         };
         process.look_twice(&section);
         section.finish();
@@ -215,7 +219,12 @@ impl Process {
     }
 
     /// Finds the packages the server runs from; each must be what `servers.lock` says.
-    pub(super) fn match_lock(&mut self, id: &ServerId, state: &Path, lock: &ServersLock, section: &Section<'_>) {
+    pub(super) fn match_lock(
+        &mut self,
+        (id, state): (&ServerId, &Path),
+        (lock, signed): (&ServersLock, &Signed),
+        section: &Section<'_>,
+    ) {
         let room = packages(state);
         let rooms = [room.canonicalize().unwrap_or_else(|_| room.clone()), room];
         let words = self.command.iter().map(Path::new);
@@ -225,15 +234,20 @@ impl Process {
             .filter_map(|below| Some(below.iter().next()?.to_str()?.to_owned()))
             .collect();
         for name in &used {
-            match lock.get(name) {
-                Some(locked) => self.packages.push((name.clone(), locked.clone())),
-                None => section.fault_here(
+            match (lock.package(name), signed) {
+                (Some(locked), _) => self.packages.push((name.clone(), locked.clone())),
+                // Nothing is started without the lock, and it is told why.
+                (None, Signed::No(_)) => {}
+                (None, Signed::NotAsked | Signed::Yes) => section.fault_here(
                     Complaint::new(format!("its package {} is not in servers.lock", quoted(name)))
                         .hint("remove the server and add it again"),
                 ),
             }
         }
-        if lock.get(id.as_str()).is_some() && !used.contains(id.as_str()) {
+        if let (Signed::Yes, Some(LockEntry::Command { files, .. })) = (signed, lock.get(id.as_str())) {
+            self.files = Some(files.clone());
+        }
+        if lock.package(id.as_str()).is_some() && !used.contains(id.as_str()) {
             let complaint = Complaint::new("servers.lock has a package for this server, which it does not run from");
             section.warn("command", complaint.hint("remove the server and add it again"));
         }
@@ -249,6 +263,21 @@ impl Process {
             verify(&room.join(name), locked)?;
             files::verify(&room, name)
         })
+    }
+
+    /// Whether program and scripts are those that somebody signed for. `draft` is what is about to be started.
+    pub(crate) fn verify_files(&self, draft: &PlanDraft) -> Result<(), String> {
+        let Some(locked) = &self.files else {
+            return Ok(());
+        };
+        let found = named_files(self, draft)?;
+        match found == *locked {
+            true => Ok(()),
+            false => Err(format!(
+                "servers.lock has it otherwise: {}",
+                crate::servers_lock::changed_file(locked, &found)
+            )),
+        }
     }
 
     /// What is asked of the sandbox, for one principal; `None` for the gateway's own instance.

@@ -36,6 +36,13 @@ impl RawConfig {
         })
     }
 
+    /// Goes by the packages that are installed, whatever `servers.lock` says: it is about to be written.
+    #[must_use]
+    pub(crate) fn to_be_locked(mut self) -> Self {
+        self.surroundings.locks_anew = true;
+        self
+    }
+
     /// A configuration that is held in memory, with its own variables in place of the environment's;
     /// relative paths start at `base`.
     #[must_use]
@@ -128,6 +135,7 @@ pub(super) struct Surroundings {
     base: PathBuf,
     variables: Variables,
     files: RefCell<BTreeMap<PathBuf, Option<Found>>>,
+    locks_anew: bool,
 }
 
 #[derive(Debug)]
@@ -142,7 +150,13 @@ impl Surroundings {
             base,
             variables,
             files: RefCell::default(),
+            locks_anew: false,
         }
+    }
+
+    /// Whether `servers.lock` is about to be written, so that what it says does not count.
+    pub(super) fn locks_anew(&self) -> bool {
+        self.locks_anew
     }
 
     /// A path of the configuration: relative to its file.

@@ -22,7 +22,8 @@ pub(super) fn unreadable(process: &Process, draft: &PlanDraft, id: &ServerId) ->
         .collect()
 }
 
-fn is_script(word: &str) -> bool {
+/// Whether a word names something that an interpreter would run.
+pub(crate) fn is_script(word: &str) -> bool {
     let path = Path::new(word);
     let ends = path.extension().and_then(|ending| ending.to_str());
     !word.starts_with('-') && ends.is_some_and(|ending| ENDINGS.contains(&ending))

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
 
 use http::{HeaderName, HeaderValue, Uri};
 use rustls_pki_types::CertificateDer;
@@ -10,10 +9,11 @@ use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
 use vocabulary::{Risk, Secret, ServerId, ToolName, Trust, nearest};
 
 use super::listen::{bare_host, certificates};
+use super::locked::{self, Place};
 use super::process::{Process, warn_of_sharing};
 use super::raw::Surroundings;
 use super::state::State;
-use crate::package::{LOCK_FILE, ServersLock};
+use super::trust::Anchors;
 
 /// A server behind the gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +32,8 @@ pub struct Server {
     pub tools: BTreeMap<ToolName, ToolRule>,
     /// Methods beyond MCP that are let through, decided like the others.
     pub extension_methods: Vec<String>,
+    /// Why it is not started although it is configured: nobody stands for it. `None`: it is.
+    pub barred: Option<String>,
 }
 
 /// How a server is reached.
@@ -63,6 +65,8 @@ pub struct Web {
     pub transport: Transport,
     /// Further trust roots, for this server alone.
     pub ca: Vec<CertificateDer<'static>>,
+    /// A name that its certificate must be good for, beside its host.
+    pub certificate_name: Option<String>,
 }
 
 impl Web {
@@ -72,11 +76,27 @@ impl Web {
         let ca = section
             .read("ca", |value| certificates(value, around))
             .unwrap_or_default();
+        let named = section.has("certificate_name");
+        let certificate_name = section.read("certificate_name", |value| match &url {
+            Some(url) if url.scheme_str() != Some("https") => Err(Complaint::new("needs an `https://` address")),
+            Some(_) | None => certificate_name(value.text()?),
+        });
         Some(Self {
             url: url?,
             transport: transport?,
             ca,
+            certificate_name: match named {
+                true => Some(certificate_name?),
+                false => None,
+            },
         })
+    }
+}
+
+fn certificate_name(text: &str) -> Result<String, Complaint> {
+    match rustls_pki_types::ServerName::try_from(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(Complaint::new("is not a name that a certificate can hold").hint("write a host name")),
     }
 }
 
@@ -166,11 +186,11 @@ vocabulary::words! {
 
 pub(super) fn check(
     root: &mut Section<'_>,
-    state: Option<&State>,
+    (state, anchors): (Option<&State>, Option<&Anchors>),
     around: &Surroundings,
 ) -> BTreeMap<ServerId, Server> {
     let mut servers = BTreeMap::new();
-    let lock = lock(root, around);
+    let (lock, signed) = locked::read(root, (state, anchors), around);
     for (name, section) in root.named_sections("servers") {
         let id = ServerId::parse(&name)
             .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
@@ -179,33 +199,13 @@ pub(super) fn check(
             id,
             state: &state.dir,
             lock: &lock,
+            signed: &signed,
         });
         if let (Some(server), Some(id)) = (Server::check(section, place, around), id) {
             servers.insert(id, server);
         }
     }
     servers
-}
-
-/// What is known of a server beside its own table.
-struct Place<'a> {
-    id: &'a ServerId,
-    state: &'a Path,
-    lock: &'a ServersLock,
-}
-
-/// What servers were installed from; empty where nothing was, and where it cannot be read (then a fault is noted).
-fn lock(root: &Section<'_>, around: &Surroundings) -> ServersLock {
-    let file = around.resolve(LOCK_FILE);
-    let read = match around.text_if_there(&file) {
-        Ok(None) => return ServersLock::default(),
-        Ok(Some(text)) => ServersLock::parse(&text),
-        Err(complaint) => Err(complaint.to_line()),
-    };
-    read.unwrap_or_else(|why| {
-        root.notes().fault_in(&file, 0, why);
-        ServersLock::default()
-    })
 }
 
 impl Server {
@@ -220,8 +220,14 @@ impl Server {
             .and_then(|entry| Credential::check(entry, around));
         let tools = tools(&mut section);
         if let Some(Reach::Process(process)) = &mut reach {
-            if let Some(Place { id, state, lock }) = place {
-                process.match_lock(id, state, lock, &section);
+            if let Some(Place {
+                id,
+                state,
+                lock,
+                signed,
+            }) = &place
+            {
+                process.match_lock((id, state), (lock, signed), &section);
                 process.try_out(id, state, &section);
             }
             if isolation == Some(Isolation::PerPrincipal) {
@@ -232,6 +238,14 @@ impl Server {
                 section.fault("credential", complaint.hint("hand the secret over in `sandbox.env`"));
             }
         }
+        let barred = reach
+            .as_ref()
+            .zip(place)
+            .and_then(|(reach, place)| place.stranger(reach));
+        if let Some(why) = &barred {
+            let hint = "look at what it is now, then sign: `portreeve server sign --key FILE`";
+            section.obstacle_here(Complaint::new(format!("{}{why}", locked::NOT_STARTED)).hint(hint));
+        }
         section.finish();
         Some(Self {
             reach: reach?,
@@ -241,6 +255,7 @@ impl Server {
             credential: credential?,
             tools,
             extension_methods: extension_methods?,
+            barred,
         })
     }
 }

@@ -16,9 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vocabulary::{ServerId, lock};
 
 use super::files;
-use super::installed::{Unfit, locked};
+use super::installed::{Locked, Unfit, locked};
 use super::interpreter::Interpreter;
-use super::lock::Locked;
 use super::log::InstallLog;
 use super::pypi::{REPORT, VENV, do_without_late_parts};
 use super::registry::{HOME, Settings, settings};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vocabulary::Digest;
 
-use super::lock::Locked;
 use super::spec::Registry;
 use super::{npm, pypi};
 
@@ -21,12 +21,37 @@ impl Unfit {
     }
 }
 
+/// One package as it was installed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Locked {
+    /// Where it came from.
+    pub(crate) source: Registry,
+    /// Its name there.
+    pub(crate) name: String,
+    /// Its version.
+    pub(crate) version: String,
+    /// The digest of the package itself, as the registry states it and the installer checked it.
+    pub(crate) digest: String,
+    /// The digest over name, version and digest of everything that was installed for it.
+    pub(crate) tree: String,
+}
+
 /// One package of an installed tree.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) digest: String,
+}
+
+/// What lies in `dir`, by what its installer left there.
+pub(crate) fn described(dir: &Path) -> Result<Locked, Unfit> {
+    let (registry, name) = match dir.join(npm::LOCK).is_file() {
+        true => (Registry::Npm, npm::asked_for(dir)?),
+        false => (Registry::Pypi, pypi::asked_for(dir)?),
+    };
+    locked(dir, registry, &name)
 }
 
 /// What `servers.lock` has to say of the tree in `dir`: the same packages give the same entry on every machine.

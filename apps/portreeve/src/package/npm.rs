@@ -6,6 +6,20 @@ use serde_json::Value;
 
 use super::installed::{Part, Unfit, choose, inside, json};
 
+/// Where npm says what it installed.
+pub(super) const LOCK: &str = "package-lock.json";
+
+/// The package that was asked for: the only one that the directory's own manifest names.
+pub(super) fn asked_for(dir: &Path) -> Result<String, Unfit> {
+    let manifest = json(&dir.join("package.json"))?;
+    let names = manifest.get("dependencies").and_then(Value::as_object);
+    let mut names = names.into_iter().flatten().map(|(name, _)| name);
+    match (names.next(), names.next()) {
+        (Some(name), None) => Ok(name.clone()),
+        (None | Some(_), _) => Err(Unfit::new("its package.json does not name one package")),
+    }
+}
+
 /// Where the package lies.
 fn home(dir: &Path, name: &str) -> PathBuf {
     dir.join("node_modules").join(name)
@@ -13,7 +27,7 @@ fn home(dir: &Path, name: &str) -> PathBuf {
 
 /// Everything that was installed.
 pub(super) fn parts(dir: &Path) -> Result<Vec<Part>, Unfit> {
-    let lock = json(&dir.join("package-lock.json"))?;
+    let lock = json(&dir.join(LOCK))?;
     let packages = lock.get("packages").and_then(Value::as_object);
     let packages = packages.ok_or_else(|| Unfit::new("package-lock.json names no packages"))?;
     packages

@@ -28,6 +28,21 @@ pub(super) fn do_without_late_parts(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The package that was asked for: the only one that the report says so of.
+pub(super) fn asked_for(dir: &Path) -> Result<String, Unfit> {
+    let report = json(&dir.join(REPORT))?;
+    let installed = report.get("install").and_then(Value::as_array);
+    let mut asked = installed
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.get("requested") == Some(&Value::Bool(true)))
+        .filter_map(|entry| entry.pointer("/metadata/name")?.as_str());
+    match (asked.next(), asked.next()) {
+        (Some(name), None) => Ok(name.to_owned()),
+        (None | Some(_), _) => Err(Unfit::new("pip's report does not name one package")),
+    }
+}
+
 /// Everything that was installed.
 pub(super) fn parts(dir: &Path) -> Result<Vec<Part>, Unfit> {
     let report = json(&dir.join(REPORT))?;

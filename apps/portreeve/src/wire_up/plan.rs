@@ -165,18 +165,20 @@ pub(super) fn server_settings(
             Reference::new(header.clone(), value).map_or(CredentialSource::None, CredentialSource::Reference)
         }
     };
-    let reach = match &server.reach {
-        config::Reach::Web(web) => {
+    let reach = match (&server.barred, &server.reach) {
+        (Some(why), _) => Reach::Barred(why.clone()),
+        (None, config::Reach::Web(web)) => {
             let address = Address {
                 url: web.url.clone(),
                 extra_roots: web.ca.clone(),
+                certificate_name: web.certificate_name.clone(),
             };
             match web.transport {
                 config::Transport::Http => Reach::Http(address),
                 config::Transport::Sse => Reach::Sse(address),
             }
         }
-        config::Reach::Process(process) => {
+        (None, config::Reach::Process(process)) => {
             let harbour = harbour.context("no launcher was made for this server")?;
             Reach::Process(harbour.berth(id, process)?)
         }

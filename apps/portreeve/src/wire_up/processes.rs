@@ -70,6 +70,7 @@ impl Harbour {
         let drafts = move |principal: Option<&PrincipalKey>| {
             process.verify_packages(&state).map_err(|unfit| unfit.to_string())?;
             let mut draft = process.draft(&id, &state, principal);
+            process.verify_files(&draft)?;
             // Processes that share a workspace share its files, and thus a user.
             let principal = principal.filter(|_| matches!(process.workspace, Workspace::PerPrincipal(_)));
             let user = || uids.user(Holder { server: &id, principal });

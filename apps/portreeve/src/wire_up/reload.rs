@@ -119,11 +119,12 @@ impl Running {
             }
         };
         tracing::info!(message = note.message, "reload");
-        if let Err(error) = self.ledger.append_event(Event::Admin(note)).await {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "a reload could not be recorded"
-            );
+        let recorded = match self.ledger.append_event(Event::Admin(note)).await {
+            Ok(_) => self.note_barred(Some(&before)).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = recorded {
+            tracing::error!(error = format!("{error:#}"), "a reload could not be recorded");
         }
         self.clone().start_discovery();
         reload

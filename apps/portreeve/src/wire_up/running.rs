@@ -170,6 +170,24 @@ impl Running {
         Ok(())
     }
 
+    /// Records which servers are not started because nobody stands for them; those that `before` had barred alike are known.
+    pub(super) async fn note_barred(&self, before: Option<&Config>) -> anyhow::Result<()> {
+        let config = self.with_current(|current| current.config.clone());
+        let known = |id: &ServerId| before.and_then(|before| before.servers.get(id)?.barred.as_ref());
+        let mut events = Vec::new();
+        for (id, server) in &config.servers {
+            if let Some(why) = server.barred.as_ref().filter(|why| known(id) != Some(why)) {
+                events.push(Event::Inventory(Note::refused(
+                    "server.refused",
+                    "system",
+                    Some(id.as_str()),
+                    why,
+                )));
+            }
+        }
+        Ok(self.ledger.append_events(events).await?)
+    }
+
     /// What berths of `config` have in common, where it needs any.
     pub(super) async fn harbour(&self, config: &Config) -> Option<Harbour> {
         let needed = self.launcher.get().is_none();

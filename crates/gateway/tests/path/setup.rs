@@ -196,6 +196,7 @@ impl Parts {
         let address = Address {
             url: format!("http://{}/mcp", server.address).parse().unwrap(),
             extra_roots: Vec::new(),
+            certificate_name: None,
         };
         let settings = ServerSettings {
             id: files(),

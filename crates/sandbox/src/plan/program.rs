@@ -37,6 +37,14 @@ pub(super) fn find(draft: &PlanDraft, user: Option<User>, faults: &mut Vec<PlanF
     (faults.len() == before).then_some(found)
 }
 
+impl PlanDraft {
+    /// The file that would be executed, if there is one; whether it may be is for [`super::Plan::check`] to say.
+    #[must_use]
+    pub fn program(&self) -> Option<PathBuf> {
+        locate(self, self.command.first()?)
+    }
+}
+
 /// The file a word of a command line stands for.
 fn locate(draft: &PlanDraft, word: &str) -> Option<PathBuf> {
     if word.contains('/') {

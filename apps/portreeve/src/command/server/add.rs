@@ -10,7 +10,8 @@ use vocabulary::{ServerId, Trust};
 use super::after_add;
 use crate::command::output::{self, Form};
 use crate::config::{Config, Draft, NewReach, Written, hold, is_web_url, replace};
-use crate::package::{self, Interpreter, LOCK_FILE, Locked, Registry, ServersLock, Spec};
+use crate::package::{self, Interpreter, Locked, Registry, Spec};
+use crate::servers_lock::{Entry, LOCK_FILE, ServersLock};
 
 #[derive(clap::Args)]
 pub(in crate::command) struct Add {
@@ -172,24 +173,17 @@ impl Add {
         let locked = package::install(spec, interpreter.as_ref(), &before.state.dir, &self.id).await?;
         let dir = package::room(&before.state.dir, &self.id);
         let start = self.start(&dir, &locked, interpreter.as_ref());
-        let done = start.and_then(|start| self.configure(file, (&lock_file, lock.clone()), start, &locked));
+        let done = start.and_then(|start| {
+            let mut lock = lock.clone();
+            lock.set(self.id.to_string(), entry(&start, &locked, &before.state.dir));
+            replace(&lock_file, &lock.to_text()?)?;
+            self.write(file, &start)
+        });
         if done.is_err() {
             let _ = std::fs::remove_dir_all(&dir);
             super::remove::write_lock(&lock_file, &lock)?;
         }
         Ok((done?, locked))
-    }
-
-    fn configure(
-        &self,
-        file: &Path,
-        (lock_file, mut lock): (&Path, ServersLock),
-        start: NewReach,
-        locked: &Locked,
-    ) -> anyhow::Result<Config> {
-        lock.set(self.id.to_string(), locked.clone());
-        replace(lock_file, &lock.to_text()?)?;
-        self.write(file, &start)
     }
 
     /// How the installed package is started, and what it must see.
@@ -232,6 +226,13 @@ impl Add {
         {
             output::note(&format!("warning: {warning}"));
         }
+        if config
+            .servers
+            .get(&self.id)
+            .is_some_and(|server| server.barred.is_some())
+        {
+            output::note(UNSIGNED);
+        }
         found.into_iter().for_each(after_add::tell);
         for step in next {
             output::note(&format!("next: {step}"));
@@ -239,6 +240,17 @@ impl Add {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+/// What is written of a package in `servers.lock`.
+fn entry(start: &NewReach, locked: &Locked, state: &Path) -> Entry {
+    let command = match start {
+        NewReach::Command { command, .. } => command.as_slice(),
+        NewReach::Url(_) => &[],
+    };
+    Entry::of_package(locked.clone(), command, state)
+}
+
+const UNSIGNED: &str = "it is not started until somebody signs for it: `portreeve server sign --key FILE`";
 
 /// So often the file is read again when somebody else has changed it.
 const TRIES: u32 = 5;

@@ -10,7 +10,8 @@ use vocabulary::ServerId;
 
 use crate::command::output::{self, Form};
 use crate::config::{Config, Draft, Reach, Written, hold, packages, replace, workspaces};
-use crate::package::{LOCK_FILE, ServersLock, files, room};
+use crate::package::{files, room};
+use crate::servers_lock::{Entry, LOCK_FILE, ServersLock};
 
 #[derive(clap::Args)]
 pub(in crate::command) struct Remove {
@@ -64,9 +65,13 @@ fn uninstall(file: &Path, config: &Config, id: &ServerId) -> anyhow::Result<bool
     }
     let lock_file = file.with_file_name(LOCK_FILE);
     let mut lock = ServersLock::read(&lock_file)?;
-    let locked = lock.remove(id.as_str()).is_some();
-    if locked {
-        write_lock(&lock_file, &lock)?;
+    let removed = lock.remove(id.as_str());
+    let locked = matches!(removed, Some(Entry::Package { .. }));
+    // A signed lock stays as it was signed: without this line the others would not be started.
+    match (removed.is_some(), config.anchors.require_signed) {
+        (true, false) => write_lock(&lock_file, &lock)?,
+        (true, true) => output::note("servers.lock still names it, until it is signed again"),
+        (false, _) => {}
     }
     let dir = room(&config.state.dir, id);
     files::forget(&packages(&config.state.dir), id.as_str());

@@ -21,6 +21,12 @@ pub(super) fn by(old: &Config, new: &Config) -> Vec<String> {
     looser.output(old, new);
     looser.limits(&old.limits, &new.limits);
     looser.identity(old, new);
+    looser.if_more(
+        "trust.require_signed",
+        !old.anchors.require_signed,
+        !new.anchors.require_signed,
+    );
+    looser.if_longer("trust.keys", &old.anchors.keys, &new.anchors.keys);
     for (id, server) in &new.servers {
         match old.servers.get(id) {
             Some(before) => looser.server(&format!("servers.{id}"), before, server),
