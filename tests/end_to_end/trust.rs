@@ -390,3 +390,65 @@ async fn adding_and_removing_leaves_the_others_signed_for() {
     let told = sign(&home, "ops");
     assert!(told.contains("mail is gone"), "{told}");
 }
+
+/// The keys that `check --json` names as faults, in order of name.
+fn faulty_keys(told: &str) -> Vec<String> {
+    let faults = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let faults = faults.filter(|fault| fault["level"] == "fault");
+    let mut keys: Vec<String> = faults.map(|fault| fault["key"].as_str().unwrap().to_owned()).collect();
+    keys.sort();
+    keys
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_between_a_configuration_and_production_is_said_at_once() {
+    let files = Server::start(&[tool("read")]).await;
+    let mut home = Setup::new().server("files", &files).home();
+    home.rewrite(|setup| {
+        setup
+            .set("servers.files.trust", "unknown")
+            .set(
+                "servers.wild",
+                json!({"command": ["/usr/bin/env", "npx", "-y", "@scope/server"], "trust": "community",
+                "sandbox": {"fs": "none", "net": "none"}}),
+            )
+            .set(
+                "servers.own",
+                json!({"command": ["cat"], "trust": "internal", "sandbox": {"fs": "none", "net": "none"}}),
+            )
+    });
+    assert_eq!(home.cli(&["check"]).code, Some(0), "good enough for a desk");
+    let judged = home.cli(&["check", "--profile", "production", "--json"]);
+    assert_eq!(judged.code, Some(1));
+    let expected = [
+        "listen.tls.mode",
+        "servers.files.trust",
+        "servers.wild.command",
+        "servers.wild.sandbox.fs",
+        "servers.wild.sandbox.net",
+        "trust.require_signed",
+    ];
+    assert_eq!(faulty_keys(&judged.stdout), expected, "{}", judged.stdout);
+    home.rewrite(|setup| setup.set("profile", "production"));
+    let written = home.cli(&["check", "--json"]);
+    assert_eq!(
+        (written.code, faulty_keys(&written.stdout).len()),
+        (Some(1), expected.len())
+    );
+    let refused = home.cli(&["serve"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_eq!(home.cli(&["check", "--profile", "prodution"]).code, Some(2));
+    // What is left when all of it is done is fit for production.
+    let vkey = key(&home, "ops");
+    home.rewrite(|setup| {
+        let setup = setup
+            .unset("servers.wild")
+            .unset("listen.tls")
+            .set("servers.files.trust", "verified");
+        setup.set("trust.require_signed", true).set("trust.keys", [vkey])
+    });
+    assert_eq!(home.cli(&["check"]).code, Some(1), "nobody has signed yet");
+    sign(&home, "ops");
+    let sound = home.cli(&["check"]);
+    assert_eq!(sound.code, Some(0), "{sound:?}");
+}

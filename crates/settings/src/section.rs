@@ -9,6 +9,7 @@ use crate::fault::{Complaint, not_yet};
 use crate::format::Format;
 use crate::keys::Standing;
 use crate::notes::Notes;
+use crate::outline::Outline;
 use crate::place::Place;
 
 /// A table of the file, given or empty.
@@ -110,6 +111,12 @@ impl<'a> Section<'a> {
     /// Notes something worth a second look, at the key's place or at the section's.
     pub fn warn(&self, name: &str, complaint: Complaint) {
         self.notes.warn(&self.place_of(name), complaint);
+    }
+
+    /// The places of all keys that were not taken yet, for whoever judges the whole in the end.
+    #[must_use]
+    pub fn outline(&self) -> Outline<'a> {
+        Outline::of(&self.table, self.notes)
     }
 
     /// Where faults are gathered.

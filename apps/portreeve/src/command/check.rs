@@ -7,17 +7,25 @@ use serde_json::json;
 
 use super::next_steps;
 use super::output::{self, Form};
-use crate::config::{Config, FORMAT, Fault, Faults, find_file};
+use crate::config::{Config, FORMAT, Fault, Faults, Profile, RawConfig, find_file};
 
 #[derive(clap::Args)]
 pub(super) struct Check {
+    /// Judge as if this profile were written: production
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    profile: Option<Profile>,
     #[command(flatten)]
     form: Form,
 }
 
+fn profile(text: &str) -> Result<Profile, String> {
+    let known = Profile::ALL.into_iter().find(|profile| profile.as_str() == text);
+    known.ok_or_else(|| format!("is none of {}", Profile::ALL.map(Profile::as_str).join(", ")))
+}
+
 impl Check {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<ExitCode> {
-        match load(config).and_then(fits_its_state) {
+        match load_as(config, self.profile).and_then(fits_its_state) {
             Ok(config) if !config.obstacles().is_empty() => {
                 report("fault", config.obstacles(), self.form)?;
                 report("warning", config.warnings(), self.form)?;
@@ -62,7 +70,12 @@ fn notes(config: &Config) -> anyhow::Result<Vec<Fault>> {
 
 /// Finds and checks a configuration.
 pub(super) fn load(config: Option<&Path>) -> Result<Config, Faults> {
-    Config::load(&find_file(config)?)
+    load_as(config, None)
+}
+
+/// As [`load`], judged by a profile.
+fn load_as(config: Option<&Path>, profile: Option<Profile>) -> Result<Config, Faults> {
+    RawConfig::read(&find_file(config)?)?.judged_by(profile).try_into()
 }
 
 /// What start-up would find in the state directory: a log keeps the name it got at first start.

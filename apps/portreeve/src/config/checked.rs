@@ -7,8 +7,9 @@ use settings::{Fault, Faults, Remarks, Section};
 use vocabulary::ServerId;
 
 use super::locked::NOT_STARTED;
+use super::profile::Parts;
 use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
-use super::{Anchors, Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
+use super::{Anchors, Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Profile, Sandbox, Server, State};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -186,6 +187,8 @@ struct Sections {
 impl Sections {
     /// Checks every section, also after a fault; `None` only where a fault was noted.
     fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
+        let outline = root.outline();
+        let profile = Profile::check(&mut root, around);
         let listen = Listen::check(root.section("listen"), around);
         let state = State::check(root.section("state"), around);
         let audit = Audit::check(root.section("audit"), state.as_ref());
@@ -196,6 +199,14 @@ impl Sections {
         let policy = Policy::check(root.section("policy"), around);
         let limits = Limits::check(root.section("limits"));
         let output = Output::check(&mut root, around);
+        if let Some(profile) = profile {
+            let parts = Parts {
+                listen: listen.as_ref(),
+                anchors: anchors.as_ref(),
+                servers: &servers,
+            };
+            profile.judge(&parts, &outline);
+        }
         root.finish();
         Some(Self {
             listen: listen?,

@@ -37,6 +37,11 @@ const fn joined<const ALL: usize>(parts: &[&[Key]]) -> [Key; ALL] {
 
 const BEFORE_PROCESSES: &[Key] = &[
     key(
+        "profile",
+        "What the installation is for: `production` refuses what has no place there.",
+        Optional,
+    ),
+    key(
         "listen.mcp",
         "Address of the data plane; port 0 takes a free one.",
         Default(

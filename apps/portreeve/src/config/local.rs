@@ -10,7 +10,9 @@ use settings::{Fault, Faults, Section};
 use vocabulary::ServerId;
 
 use super::raw::{RawConfig, Surroundings};
-use super::{Anchors, Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Sandbox, Server, State};
+use super::{
+    Anchors, Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Profile, Sandbox, Server, State,
+};
 
 /// The parts of a configuration that commands need, as far as they are sound.
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ impl Local {
     fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
         // Of a text that is no TOML nobody knows what it would have said: the default is not where the state is.
         let is_broken = root.notes().has_faults();
+        // Commands work whatever an installation is for.
+        let _ = Profile::check(&mut root, around);
         let listen = Listen::check(root.section("listen"), around);
         let state = root.section("state");
         if is_broken && !state.has("dir") {

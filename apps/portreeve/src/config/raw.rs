@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use settings::{Complaint, Fault, Faults, Unreadable};
 use vocabulary::Digest;
 
-use super::FORMAT;
+use super::{FORMAT, Profile};
 
 /// A configuration as somebody wrote it, with the surroundings its references point into.
 #[derive(Debug)]
@@ -40,6 +40,13 @@ impl RawConfig {
     #[must_use]
     pub(crate) fn to_be_locked(mut self) -> Self {
         self.surroundings.locks_anew = true;
+        self
+    }
+
+    /// Is judged by this profile, whatever is written.
+    #[must_use]
+    pub fn judged_by(mut self, profile: Option<Profile>) -> Self {
+        self.surroundings.profile = profile;
         self
     }
 
@@ -136,6 +143,7 @@ pub(super) struct Surroundings {
     variables: Variables,
     files: RefCell<BTreeMap<PathBuf, Option<Found>>>,
     locks_anew: bool,
+    profile: Option<Profile>,
 }
 
 #[derive(Debug)]
@@ -151,12 +159,18 @@ impl Surroundings {
             variables,
             files: RefCell::default(),
             locks_anew: false,
+            profile: None,
         }
     }
 
     /// Whether `servers.lock` is about to be written, so that what it says does not count.
     pub(super) fn locks_anew(&self) -> bool {
         self.locks_anew
+    }
+
+    /// The profile that somebody asks about.
+    pub(super) fn profile(&self) -> Option<Profile> {
+        self.profile
     }
 
     /// A path of the configuration: relative to its file.
