@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo;
 mod package;
 mod reach;
+mod server_json;
 mod servers_lock;
 pub mod wire_up;
 

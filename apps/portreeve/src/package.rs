@@ -6,6 +6,7 @@ pub(crate) mod files;
 mod install;
 mod installed;
 mod interpreter;
+mod listed;
 mod log;
 mod npm;
 mod pypi;
@@ -13,7 +14,8 @@ mod registry;
 mod seal;
 mod spec;
 
-pub(crate) use install::{install, room};
+pub(crate) use install::{Wanted, install, room};
 pub(crate) use installed::{Locked, Unfit, command, described, verify};
 pub(crate) use interpreter::Interpreter;
+pub(crate) use listed::Listed;
 pub(crate) use spec::{Registry, Spec};

@@ -22,6 +22,8 @@ use super::servers::web_url;
 pub(crate) enum NewReach {
     /// At an address.
     Url(String),
+    /// At an address, by HTTP+SSE.
+    Sse(String),
     /// As a process.
     Command {
         /// The program and its arguments.
@@ -93,6 +95,11 @@ impl Draft {
         let (read, env) = match reach {
             NewReach::Url(url) => {
                 table.insert("url", value(url));
+                (&[][..], &[][..])
+            }
+            NewReach::Sse(url) => {
+                table.insert("url", value(url));
+                table.insert("transport", value("sse"));
                 (&[][..], &[][..])
             }
             NewReach::Command { command, read, env } => {

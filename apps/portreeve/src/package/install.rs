@@ -18,6 +18,7 @@ use vocabulary::{ServerId, lock};
 use super::files;
 use super::installed::{Locked, Unfit, locked};
 use super::interpreter::Interpreter;
+use super::listed::Listed;
 use super::log::InstallLog;
 use super::pypi::{REPORT, VENV, do_without_late_parts};
 use super::registry::{HOME, Settings, settings};
@@ -31,14 +32,20 @@ pub(crate) fn room(state: &Path, id: &ServerId) -> PathBuf {
     packages(state).join(id.to_string())
 }
 
+/// What is to be installed, and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The package.
+    pub(crate) spec: Spec,
+    /// Another interpreter than the machine's.
+    pub(crate) interpreter: Option<Interpreter>,
+    /// What an official registry says of it.
+    pub(crate) listed: Option<Listed>,
+}
+
 /// Installs a package for the server `id` and says what came of it. Whatever lay in its place is taken away first, and
 /// nothing but the installer's log stays if it fails.
-pub(crate) async fn install(
-    spec: &Spec,
-    interpreter: Option<&Interpreter>,
-    state: &Path,
-    id: &ServerId,
-) -> anyhow::Result<Locked> {
+pub(crate) async fn install(wanted: &Wanted, state: &Path, id: &ServerId) -> anyhow::Result<Locked> {
     let dir = room(state, id);
     make_dir(state)?;
     prepare(state, &dir).with_context(|| format!("`{}` cannot be made", dir.display()))?;
@@ -48,7 +55,7 @@ pub(crate) async fn install(
         dir: &dir,
         log: &log,
     };
-    let installed = install_in(spec, interpreter, place).await;
+    let installed = install_in(wanted, place).await;
     match &installed {
         Ok(_) => log.discard(),
         Err(_) => {
@@ -76,8 +83,9 @@ struct Place<'a> {
     log: &'a InstallLog,
 }
 
-async fn install_in(spec: &Spec, interpreter: Option<&Interpreter>, place: Place<'_>) -> anyhow::Result<Locked> {
+async fn install_in(wanted: &Wanted, place: Place<'_>) -> anyhow::Result<Locked> {
     let Place { state, dir, log } = place;
+    let (spec, interpreter) = (&wanted.spec, wanted.interpreter.as_ref());
     let launcher = probed(state, None, Memory::Look).await;
     let mut settings = settings(spec.registry, dir, variable)?;
     settings
@@ -93,6 +101,9 @@ async fn install_in(spec: &Spec, interpreter: Option<&Interpreter>, place: Place
     };
     for command in commands(spec, interpreter, dir) {
         installer.run(command).await?;
+    }
+    if let Some(listed) = &wanted.listed {
+        listed.compare(dir, spec)?;
     }
     if spec.registry == Registry::Pypi {
         do_without_late_parts(dir).context("the installed files cannot be settled")?;

@@ -20,6 +20,12 @@ pub(super) fn asked_for(dir: &Path) -> Result<String, Unfit> {
     }
 }
 
+/// The server of the official registry that the package says to be.
+pub(super) fn claimed_name(dir: &Path, name: &str) -> Option<String> {
+    let manifest = json(&home(dir, name).join("package.json")).ok()?;
+    manifest.get("mcpName")?.as_str().map(str::to_owned)
+}
+
 /// Where the package lies.
 fn home(dir: &Path, name: &str) -> PathBuf {
     dir.join("node_modules").join(name)

@@ -119,19 +119,35 @@ fn site_packages(venv: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     versions.map(|version| version.path().join("site-packages"))
 }
 
+/// The server of the official registry that the package says to be, in its description.
+pub(super) fn claimed_name(dir: &Path, name: &str) -> Option<String> {
+    let described = about(&dir.join(VENV), name).map(|info| info.join("METADATA"));
+    let text = described
+        .filter(|file| file.is_file())
+        .find_map(|file| text_of(&file).ok())?;
+    let (_, after) = text.split_once("mcp-name:")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
+    Some(after.trim_start().split(|c: char| !plain(c)).next()?.to_owned())
+}
+
 fn entry_points(venv: &Path, name: &str) -> Option<PathBuf> {
+    about(venv, name)
+        .map(|info| info.join("entry_points.txt"))
+        .find(|points| points.is_file())
+}
+
+/// Where a distribution says what it is.
+fn about<'a>(venv: &Path, name: &'a str) -> impl Iterator<Item = PathBuf> + use<'a> {
     let inner = site_packages(venv)
         .filter_map(|packages| packages.read_dir().ok())
         .flatten()
         .flatten();
-    let infos = inner.filter(|entry| {
+    let infos = inner.filter(move |entry| {
         let file = entry.file_name();
         let distribution = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
         distribution
             .and_then(|distribution| distribution.split_once('-'))
             .is_some_and(|(found, _)| same(found, name))
     });
-    infos
-        .map(|info| info.path().join("entry_points.txt"))
-        .find(|points| points.is_file())
+    infos.map(|info| info.path())
 }

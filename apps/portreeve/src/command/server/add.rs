@@ -10,7 +10,8 @@ use vocabulary::{ServerId, Trust};
 use super::after_add;
 use crate::command::output::{self, Form};
 use crate::config::{Config, Draft, NewReach, Written, hold, is_web_url, replace};
-use crate::package::{self, Interpreter, Locked, Registry, Spec};
+use crate::package::{self, Interpreter, Listed, Locked, Registry, Spec, Wanted};
+use crate::server_json::{self, Listing, Offer, PackageOffer};
 use crate::servers_lock::{Entry, LOCK_FILE, ServersLock};
 
 #[derive(clap::Args)]
@@ -18,7 +19,8 @@ pub(in crate::command) struct Add {
     /// The new server's id: up to 32 lower-case letters, digits and hyphens
     #[arg(value_parser = server_id)]
     id: ServerId,
-    /// `https://…`, `npm:NAME@VERSION` or `pypi:NAME@VERSION`, in one exact version
+    /// `https://…`, `npm:NAME@VERSION` or `pypi:NAME@VERSION` in one exact version, or `registry:FILE_OR_URL` of an official
+    /// `server.json`
     #[arg(value_parser = source, required_unless_present = "words")]
     source: Option<Source>,
     /// How far it is trusted: internal, verified, community or unknown
@@ -51,6 +53,13 @@ pub(in crate::command) struct Add {
 enum Source {
     Url(String),
     Package(Spec),
+    Registry(String),
+}
+
+/// What is to be added, once it is known.
+enum Origin {
+    Reach(NewReach),
+    Package { wanted: Wanted, arguments: Vec<String> },
 }
 
 fn server_id(text: &str) -> Result<ServerId, String> {
@@ -58,6 +67,9 @@ fn server_id(text: &str) -> Result<ServerId, String> {
 }
 
 fn source(text: &str) -> Result<Source, String> {
+    if let Some(place) = text.strip_prefix("registry:").filter(|place| !place.is_empty()) {
+        return Ok(Source::Registry(place.to_owned()));
+    }
     match Spec::parse(text) {
         Some(spec) => spec.map(Source::Package).map_err(|fault| fault.to_string()),
         None => is_web_url(text).map(|()| Source::Url(text.to_owned())),
@@ -83,18 +95,9 @@ fn trust(text: &str) -> Result<Trust, String> {
 
 impl Add {
     pub(super) async fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
-        let is_package = matches!(self.source, Some(Source::Package(_)));
-        if !self.names_its_own_interpreter() {
-            output::note("error: `--python` belongs to a package of PyPI, `--node` to one of npm");
-            return Ok(ExitCode::from(2));
-        }
-        let is_url = matches!(self.source, Some(Source::Url(_)));
-        let is_started = is_url && !(self.words.is_empty() && self.env.is_empty() && self.read.is_empty());
-        if (self.bin.is_some() && !is_package) || is_started {
-            output::note(
-                "error: `--bin` belongs to a package, `--env` and `--read` to what is started here; words after `--` are a \
-                 command or a package's arguments",
-            );
+        let origin = self.origin().await?;
+        if let Some(misplaced) = self.misplaced(&origin) {
+            output::note(&format!("error: {misplaced}"));
             return Ok(ExitCode::from(2));
         }
         let _held = hold(file)?;
@@ -105,21 +108,12 @@ impl Add {
             self.id
         );
         let before = draft.check()?;
-        let (config, locked) = match self.source.clone() {
-            Some(Source::Package(spec)) => {
-                let (config, locked) = self.add_package(file, &before, &spec).await?;
+        let (config, locked) = match &origin {
+            Origin::Package { wanted, arguments } => {
+                let (config, locked) = self.add_package(file, &before, (wanted, arguments)).await?;
                 (config, Some(locked))
             }
-            Some(Source::Url(url)) => (self.write(file, &NewReach::Url(url))?, None),
-            None => {
-                let command = self.words.clone();
-                let reach = NewReach::Command {
-                    command,
-                    read: self.read.clone(),
-                    env: self.env.clone(),
-                };
-                (self.write(file, &reach)?, None)
-            }
+            Origin::Reach(reach) => (self.write(file, reach)?, None),
         };
         let running = super::reload(&config).await?;
         let found = match running {
@@ -129,13 +123,83 @@ impl Add {
         self.tell(&config, locked.as_ref(), found.as_ref())
     }
 
-    fn names_its_own_interpreter(&self) -> bool {
-        let registry = match &self.source {
-            Some(Source::Package(spec)) => Some(spec.registry),
-            Some(Source::Url(_)) | None => None,
+    /// What is to be added: as it was named, or as an official registry names it.
+    async fn origin(&self) -> anyhow::Result<Origin> {
+        let package = |spec: Spec, listed: Option<Listed>, arguments: Vec<String>| Origin::Package {
+            wanted: Wanted {
+                spec,
+                interpreter: None,
+                listed,
+            },
+            arguments,
         };
-        (self.python.is_none() || registry == Some(Registry::Pypi))
-            && (self.node.is_none() || registry == Some(Registry::Npm))
+        Ok(match &self.source {
+            Some(Source::Url(url)) => Origin::Reach(NewReach::Url(url.clone())),
+            Some(Source::Package(spec)) => package(spec.clone(), None, self.words.clone()),
+            Some(Source::Registry(place)) => {
+                let listing = Listing::read(&server_json::fetch(place).await?)
+                    .map_err(|why| anyhow::anyhow!("the document {why}; nothing was added"))?;
+                match listing.offer {
+                    Offer::Remote(reach) => Origin::Reach(reach),
+                    Offer::Package(offer) => {
+                        let arguments = self.complete(&offer)?;
+                        let listed = Listed {
+                            name: listing.name,
+                            sha256: offer.sha256,
+                        };
+                        package(offer.spec, Some(listed), arguments)
+                    }
+                }
+            }
+            None => Origin::Reach(NewReach::Command {
+                command: self.words.clone(),
+                read: self.read.clone(),
+                env: self.env.clone(),
+            }),
+        })
+    }
+
+    /// The arguments of a package that a registry names, if everything it needs is given.
+    fn complete(&self, offer: &PackageOffer) -> anyhow::Result<Vec<String>> {
+        let given = |name: &&String| !self.env.iter().any(|(known, _)| known == *name);
+        let missing: Vec<String> = offer
+            .variables
+            .iter()
+            .filter(given)
+            .map(|name| format!("--env {name}=…"))
+            .collect();
+        anyhow::ensure!(
+            missing.is_empty(),
+            "the server needs variables that only you can give; add {}",
+            missing.join(" ")
+        );
+        anyhow::ensure!(
+            !(offer.lacks_arguments && self.words.is_empty()),
+            "the server needs arguments that only you can give; add them after `--`"
+        );
+        Ok(match self.words.is_empty() {
+            true => offer.arguments.clone(),
+            false => self.words.clone(),
+        })
+    }
+
+    /// What was given that does not belong to this kind of server.
+    fn misplaced(&self, origin: &Origin) -> Option<&'static str> {
+        let registry = match origin {
+            Origin::Package { wanted, .. } => Some(wanted.spec.registry),
+            Origin::Reach(_) => None,
+        };
+        let is_own = (self.python.is_none() || registry == Some(Registry::Pypi))
+            && (self.node.is_none() || registry == Some(Registry::Npm));
+        if !is_own {
+            return Some("`--python` belongs to a package of PyPI, `--node` to one of npm");
+        }
+        let is_url = matches!(origin, Origin::Reach(NewReach::Url(_) | NewReach::Sse(_)));
+        let is_started = is_url && !(self.words.is_empty() && self.env.is_empty() && self.read.is_empty());
+        ((self.bin.is_some() && registry.is_none()) || is_started).then_some(
+            "`--bin` belongs to a package, `--env` and `--read` to what is started here; words after `--` are a command or a \
+             package's arguments",
+        )
     }
 
     /// Puts the server into the configuration as it is now, if that is sound with it. An installation takes its time, and
@@ -164,15 +228,25 @@ impl Add {
     }
 
     /// Installs, locks, then configures; what was done is undone when a later step fails.
-    async fn add_package(&self, file: &Path, before: &Config, spec: &Spec) -> anyhow::Result<(Config, Locked)> {
+    async fn add_package(
+        &self,
+        file: &Path,
+        before: &Config,
+        (wanted, arguments): (&Wanted, &[String]),
+    ) -> anyhow::Result<(Config, Locked)> {
         let named = self.python.as_deref().or(self.node.as_deref());
-        let interpreter = named.map(|path| Interpreter::at(path, spec.registry)).transpose()?;
-        output::note(&format!("installing {spec}"));
+        let registry = wanted.spec.registry;
+        let interpreter = named.map(|path| Interpreter::at(path, registry)).transpose()?;
+        let wanted = Wanted {
+            interpreter,
+            ..wanted.clone()
+        };
+        output::note(&format!("installing {}", wanted.spec));
         let lock_file = file.with_file_name(LOCK_FILE);
         let lock = ServersLock::read(&lock_file)?;
-        let locked = package::install(spec, interpreter.as_ref(), &before.state.dir, &self.id).await?;
+        let locked = package::install(&wanted, &before.state.dir, &self.id).await?;
         let dir = package::room(&before.state.dir, &self.id);
-        let start = self.start(&dir, &locked, interpreter.as_ref());
+        let start = self.start(&dir, &locked, (wanted.interpreter.as_ref(), arguments));
         let done = start.and_then(|start| {
             let mut lock = lock.clone();
             lock.set(self.id.to_string(), entry(&start, &locked, &before.state.dir));
@@ -187,7 +261,12 @@ impl Add {
     }
 
     /// How the installed package is started, and what it must see.
-    fn start(&self, dir: &Path, locked: &Locked, interpreter: Option<&Interpreter>) -> anyhow::Result<NewReach> {
+    fn start(
+        &self,
+        dir: &Path,
+        locked: &Locked,
+        (interpreter, arguments): (Option<&Interpreter>, &[String]),
+    ) -> anyhow::Result<NewReach> {
         let dir: PathBuf = dir.canonicalize()?;
         let mut command = package::command(&dir, locked.source, &locked.name, self.bin.as_deref())
             .map_err(|why| anyhow::anyhow!("{}@{} {why}", locked.name, locked.version))?;
@@ -195,7 +274,7 @@ impl Add {
         if let (Registry::Npm, Some(node), Some(program)) = (locked.source, interpreter, command.first_mut()) {
             *program = node.program.display().to_string();
         }
-        command.extend(self.words.iter().cloned());
+        command.extend(arguments.iter().cloned());
         let shown = interpreter.into_iter().flat_map(|interpreter| &interpreter.read);
         let read = std::iter::once(&dir)
             .chain(shown)
@@ -245,7 +324,7 @@ impl Add {
 fn entry(start: &NewReach, locked: &Locked, state: &Path) -> Entry {
     let command = match start {
         NewReach::Command { command, .. } => command.as_slice(),
-        NewReach::Url(_) => &[],
+        NewReach::Url(_) | NewReach::Sse(_) => &[],
     };
     Entry::of_package(locked.clone(), command, state)
 }
