@@ -1,6 +1,7 @@
 //! Whom servers are started for: only those that an operator signed for, as they were then. A lock that was changed, signed by
 //! somebody else, or is gone starts nothing; a registry's document is compared before anything is kept.
 
+mod certificate;
 mod import;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -141,6 +141,13 @@ async fn a_document_that_leads_elsewhere_changes_nothing() {
         assert_eq!(refused.code, Some(1), "{refused:?}");
         assert!(refused.stderr.contains(told), "{}", refused.stderr);
     }
+    // Whose document it was is said.
+    let nameless = add(&home, &written(&home, &document("nameless", json!({}))));
+    assert!(
+        nameless.stderr.contains("the document for `new` has no `name`"),
+        "{}",
+        nameless.stderr
+    );
     assert_eq!(std::fs::read_to_string(home.config()).unwrap(), before);
     assert!(!home.path("servers.lock").exists() && !home.state().join("packages").exists());
 }

@@ -103,8 +103,8 @@ fn a_remote_lies_under_the_domain_of_its_namespace() {
         ("https://example.com@evil.example/mcp", "user"),
         ("http://mcp.example.com/mcp", "loopback"),
         ("https://{host}.example.com/mcp", "template"),
-        ("file:///etc/passwd", "absolute"),
-        ("", "absolute"),
+        ("file:///etc/passwd", "URL"),
+        ("", "URL"),
     ] {
         let why = remote(url, "streamable-http").unwrap_err().to_string();
         assert!(why.contains(told) && !why.contains("evil"), "{url}: {why}");

@@ -138,7 +138,7 @@ impl Add {
             Some(Source::Package(spec)) => package(spec.clone(), None, self.words.clone()),
             Some(Source::Registry(place)) => {
                 let listing = Listing::read(&server_json::fetch(place).await?)
-                    .map_err(|why| anyhow::anyhow!("the document {why}; nothing was added"))?;
+                    .map_err(|why| anyhow::anyhow!("the document for `{}` {why}; nothing was added", self.id))?;
                 match listing.offer {
                     Offer::Remote(reach) => Origin::Reach(reach),
                     Offer::Package(offer) => {
