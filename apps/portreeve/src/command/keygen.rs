@@ -30,12 +30,12 @@ impl Keygen {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let signer = Signer::generate(self.name).context("the key")?;
         let pem = signer.to_pem().context("the key")?;
-        write_new(&self.out, &pem).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => anyhow::anyhow!(
+        write_new(&self.out, &pem).map_err(|error| match error.kind() == io::ErrorKind::AlreadyExists {
+            true => anyhow::anyhow!(
                 "`{}` is there already and stays as it is; name another file with --out",
                 self.out.display()
             ),
-            _ => anyhow::Error::new(error).context(format!("`{}` cannot be written", self.out.display())),
+            false => anyhow::Error::new(error).context(format!("`{}` cannot be written", self.out.display())),
         })?;
         output::line(&signer.verifier().to_string())?;
         Ok(ExitCode::SUCCESS)

@@ -38,7 +38,7 @@ impl RawConfig {
 
     /// Goes by the packages that are installed, whatever `servers.lock` says: it is about to be written.
     #[must_use]
-    pub(crate) fn to_be_locked(mut self) -> Self {
+    pub(crate) fn for_locking(mut self) -> Self {
         self.surroundings.locks_anew = true;
         self
     }

@@ -79,7 +79,7 @@ impl Sign {
 
 impl Verify {
     pub(super) fn run(self, file: &Path) -> anyhow::Result<ExitCode> {
-        let config = RawConfig::read(file).and_then(|raw| Config::try_from(raw.to_be_locked()))?;
+        let config = RawConfig::read(file).and_then(|raw| Config::try_from(raw.for_locking()))?;
         let keys = match &self.key {
             Some(path) => {
                 let text =
@@ -125,7 +125,7 @@ impl Verify {
 
 /// The servers as they are now. What cannot be started is not locked: nobody could have looked at it.
 fn locked_now(file: &Path) -> anyhow::Result<(Config, ServersLock)> {
-    let config = RawConfig::read(file).and_then(|raw| Config::try_from(raw.to_be_locked()))?;
+    let config = RawConfig::read(file).and_then(|raw| Config::try_from(raw.for_locking()))?;
     for id in config.servers.keys() {
         config.starts(id)?;
     }
