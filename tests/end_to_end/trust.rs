@@ -345,13 +345,20 @@ async fn a_program_or_script_that_changed_is_not_started() {
     until_reach(&gateway, ["diary up", "files up"]).await;
     // Nothing of the configuration changed, and no file that it reads: the next start looks all the same.
     let honest = text(script.clone());
-    std::fs::write(&script, format!("{honest}\n# one line more\n")).unwrap();
-    let refreshed = gateway.home.cli(&["server", "refresh", "diary"]);
-    let gateway = match refreshed.code {
-        // A process that runs already may answer; a new one is not started.
-        Some(0) => gateway.restart().await,
-        _ => gateway,
+    let tell = async |sub: &str| {
+        let agent = Agent::connect(&gateway, "/mcp/diary", &issuer.token(sub)).await;
+        agent.call("tell", json!({"what": "a"})).await
     };
+    assert!(tell("ann").await.result()["content"].is_array());
+    std::fs::write(&script, format!("{honest}\n# one line more\n")).unwrap();
+    assert_eq!(tell("bob").await.error_code(), -32603);
+    let recorded = gateway
+        .home
+        .cli(&["activity", "list", "--type", "inventory", "--json"])
+        .success();
+    let failed = recorded.lines().find(|line| line.contains("sandbox.fail"));
+    assert!(failed.is_some_and(|line| line.contains("the digest of")), "{recorded}");
+    let gateway = gateway.restart().await;
     let state = until_reach(&gateway, ["diary down", "files up"]).await;
     assert!(state[0].1.contains("the digest of"), "{state:?}");
     let checked = gateway.home.cli(&["check"]);
