@@ -28,7 +28,7 @@ const HEAVY: [(&str, &str); 12] = [
 const TOML: [&str; 4] = [
     "crates/screening/src/detect/pack.rs",
     "crates/harness/src/lock.rs",
-    "apps/portreeve/src/package/lock.rs",
+    "apps/portreeve/src/servers_lock.rs",
     "apps/portreeve/src/config/edit.rs",
 ];
 

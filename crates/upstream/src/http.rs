@@ -1,6 +1,7 @@
 //! Streamable HTTP towards a server: every request is built from nothing, redirects are not
 //! followed.
 
+pub(crate) mod address;
 pub(crate) mod connections;
 pub(crate) mod messages;
 pub(crate) mod pool;
@@ -21,8 +22,8 @@ use vocabulary::TraceId;
 use crate::caps::Caps;
 use crate::credentials::UpstreamCredential;
 use crate::failure::{Failure, TlsFault};
+use crate::http::address::Address;
 use crate::http::pool::{Pool, ResponseBody};
-use crate::server::Address;
 use crate::session::opened::Opened;
 
 /// The way to one server.

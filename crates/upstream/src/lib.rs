@@ -39,6 +39,7 @@ pub use caps::Caps;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
 pub use discover::discover;
 pub use failure::{Failure, TlsFault};
+pub use http::address::Address;
 pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{Cut, ListKind, Listed, RawEntry, list};
@@ -48,7 +49,7 @@ pub use process::open_calls::OpenCall;
 pub use process::stderr::StderrDirectory;
 pub use process::trace::ProcessTrace;
 pub use process::{PlanSource, ProcessSlot};
-pub use server::{Address, EraSetting, Isolation, Reach, Server, ServerSettings};
+pub use server::{EraSetting, Isolation, Reach, Server, ServerSettings};
 pub use session::guest::{Guest, OwnStream, Owner, Relayed, SessionKey};
 pub use waiting::Waiting;
 

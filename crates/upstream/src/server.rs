@@ -2,16 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use http::Uri;
 use mcp::Era;
 use mcp::server::Introduction;
-use rustls_pki_types::CertificateDer;
 use vocabulary::{Face, ServerId, lock};
 
 use crate::caps::Caps;
 use crate::credentials::CredentialSource;
 use crate::failure::TlsFault;
 use crate::http::Link;
+use crate::http::address::Address;
 use crate::process::ProcessSlot;
 use crate::process::trace::ProcessTrace;
 use crate::session::eras::Eras;
@@ -49,17 +48,6 @@ pub enum Reach {
     Process(ProcessSlot),
     /// It is not to be reached at all, for this reason: every request to it fails before anything is opened.
     Barred(String),
-}
-
-/// Where a server is.
-#[derive(Clone, Debug)]
-pub struct Address {
-    /// Its endpoint.
-    pub url: Uri,
-    /// A further trust root, for this server alone.
-    pub extra_roots: Vec<CertificateDer<'static>>,
-    /// A name that its certificate must be good for, beside its host.
-    pub certificate_name: Option<String>,
 }
 
 /// How messages travel.

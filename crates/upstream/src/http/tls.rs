@@ -9,7 +9,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls_platform_verifier::Verifier;
 
 use crate::failure::TlsFault;
-use crate::server::Address;
+use crate::http::address::Address;
 
 /// The TLS settings towards a server.
 pub(super) fn config(address: &Address) -> Result<rustls::ClientConfig, TlsFault> {
