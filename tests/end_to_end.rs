@@ -25,6 +25,7 @@ mod readme;
 mod receipts;
 mod reloading;
 mod results;
+mod risk;
 mod sessions;
 mod shutdown;
 mod start_up;

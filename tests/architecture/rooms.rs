@@ -25,8 +25,9 @@ const HEAVY: [(&str, &str); 12] = [
 
 /// Who may name the TOML library beside `settings`: packs of rules, and files that programs write for programs. What people
 /// write as configuration goes through `settings`.
-const TOML: [&str; 4] = [
+const TOML: [&str; 5] = [
     "crates/screening/src/detect/pack.rs",
+    "crates/screening/src/risk/file.rs",
     "crates/harness/src/lock.rs",
     "apps/portreeve/src/servers_lock.rs",
     "apps/portreeve/src/config/edit.rs",

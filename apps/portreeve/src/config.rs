@@ -16,6 +16,7 @@ mod policy;
 mod process;
 mod profile;
 mod raw;
+mod risk;
 mod sandbox;
 mod scripts;
 mod servers;

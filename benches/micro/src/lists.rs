@@ -104,6 +104,7 @@ impl Call {
         let facts = CallFacts {
             arguments: &self.arguments,
             args_hash: self.args_hash,
+            found: None,
             address,
         };
         Ok(snapshot.decide(&caller, known, &facts))

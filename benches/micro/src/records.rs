@@ -82,6 +82,7 @@ fn called(who: Arc<Principal>) -> Ending {
         tool_name: Some("tool-17".to_owned()),
         trust: Some(Trust::Internal),
         risk: Some(Risk::Low),
+        risk_rule: None,
         definition_hash: Some(Digest::of(b"definition")),
         era: Some(Era::Legacy),
         session: Some(Digest::of(b"session")),

@@ -66,7 +66,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
     };
     let rules = Rules::load(&[file]).map_err(|faults| anyhow::anyhow!("{faults:?}"))?;
     Ok(PolicySnapshot::build(
-        Inventory::assemble(&facts, &stored),
+        Inventory::assemble(&facts, &stored, &|_, _| None),
         Arc::new(rules),
         1,
     ))

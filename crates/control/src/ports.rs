@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
 use policy::PolicySnapshot;
-use vocabulary::{ActorType, Digest, ReceiptId, ServerId, ServerScope, Timestamp, ToolName};
+use vocabulary::{ActorType, Digest, ReceiptId, Risk, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
 
@@ -216,6 +216,9 @@ pub trait Inventory: Send + Sync {
     /// # Errors
     /// When they cannot be read.
     fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError>;
+
+    /// What rules on risk find in a call's arguments.
+    fn risk_of_arguments(&self, arguments: &vocabulary::json::Value<'_>) -> Option<Risk>;
 
     /// Approves a tool's definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
     ///

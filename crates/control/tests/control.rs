@@ -268,10 +268,14 @@ impl InventoryPort for Port {
         .unwrap();
         let stored = self.0.server.lock().unwrap().clone();
         Ok(Arc::new(PolicySnapshot::build(
-            Inventory::assemble(&[facts()], &[stored]),
+            Inventory::assemble(&[facts()], &[stored], &|_, _| None),
             Arc::new(rules),
             1,
         )))
+    }
+
+    fn risk_of_arguments(&self, _: &vocabulary::json::Value<'_>) -> Option<vocabulary::Risk> {
+        None
     }
 
     fn supposing(&self, _: &ServerId, _: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {

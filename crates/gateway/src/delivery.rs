@@ -174,6 +174,7 @@ pub(crate) fn subscription(
     let facts = CallFacts {
         arguments: &arguments,
         args_hash: Digest::of(uri.as_bytes()),
+        found: None,
         address,
     };
     let (policy, caller) = (&in_force.policy, in_force.policy.caller(who));
@@ -250,9 +251,12 @@ impl Asked {
         {
             members.retain(|(name, _)| !matches!(&**name, "_meta" | "inputResponses" | "requestState"));
         }
+        let is_call = &*self.action == Method::ToolsCall.as_str();
+        let found = is_call.then(|| in_force.risk.of_arguments(&arguments)).flatten();
         let facts = CallFacts {
             arguments: &arguments,
             args_hash: self.args_hash,
+            found: found.map(|found| found.risk),
             address: self.address,
         };
         let (policy, caller) = (&in_force.policy, in_force.policy.caller(who));

@@ -12,6 +12,7 @@ use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredSer
 use screening::arguments::Fields;
 use screening::detect::Detector;
 use screening::recorded;
+use screening::risk::RiskRules;
 use tokio::sync::watch;
 use vocabulary::json;
 use vocabulary::{Era, Principal, ServerId, ToolId};
@@ -89,6 +90,8 @@ pub struct SnapshotParts {
     pub screening: Arc<screening::result::Rules>,
     /// What happens to secrets in what is sent to them.
     pub arguments: ArgumentSecrets,
+    /// What says how dangerous tools and calls are by what they say of themselves.
+    pub risk: Arc<RiskRules>,
     /// Which permits are good: a new number voids those of the last.
     pub epoch: u64,
     /// The snapshot before this one; what did not change is taken over.
@@ -119,6 +122,7 @@ pub struct Snapshot {
     /// Since when things are decided and judged by these rules, if they were by others before.
     pub(crate) rules_since: Option<Instant>,
     pub(crate) arguments: ArgumentSecrets,
+    pub(crate) risk: Arc<RiskRules>,
     servers: BTreeMap<ServerId, Arc<upstream::Server>>,
     extension_methods: BTreeMap<ServerId, Vec<String>>,
     states: HashMap<ServerId, watch::Receiver<ServerState>>,
@@ -133,7 +137,9 @@ impl Snapshot {
     pub fn assemble(plan: SnapshotParts) -> Self {
         let rules_since = plan.rules_since();
         recorded::foresee(operators_rules(&plan));
-        let mut inventory = Inventory::assemble(&plan.facts, &plan.stored);
+        let mut inventory = Inventory::assemble(&plan.facts, &plan.stored, &|name, description| {
+            plan.risk.of_tool(name, description)
+        });
         let mut tools: HashMap<ToolId, Vec<Arc<CompiledTool>>> = HashMap::new();
         let (mut unusable, mut usable) = (Vec::new(), Vec::new());
         let entries = inventory.tools().iter().enumerate();
@@ -182,6 +188,7 @@ impl Snapshot {
             rules_since,
             screening: plan.screening,
             arguments: plan.arguments,
+            risk: plan.risk,
             servers: plan
                 .servers
                 .into_iter()

@@ -36,8 +36,10 @@ pub struct MessageFacts {
     pub tool_name: Option<String>,
     /// The server's trust at decision time.
     pub trust: Option<Trust>,
-    /// The tool's risk at decision time.
+    /// The risk at decision time: the tool's, or what the arguments raised it to.
     pub risk: Option<Risk>,
+    /// The rule that raised it.
+    pub risk_rule: Option<Arc<str>>,
     /// The definition that was decided on.
     pub definition_hash: Option<Digest>,
     /// The client's protocol family.

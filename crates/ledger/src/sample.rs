@@ -48,6 +48,7 @@ pub(crate) fn message(risk: Risk) -> MessageFacts {
         tool_name: Some("write_file".to_owned()),
         trust: Some(Trust::Community),
         risk: Some(risk),
+        risk_rule: None,
         definition_hash: Some(Digest::of(b"definition")),
         era: Some(Era::Legacy),
         session: Some(Digest::of(b"session")),

@@ -120,6 +120,7 @@ fn message(risk: Risk) -> MessageFacts {
         tool_name: Some("read_file".to_owned()),
         trust: Some(Trust::Internal),
         risk: Some(risk),
+        risk_rule: None,
         definition_hash: Some(Digest::of(b"definition")),
         ..MessageFacts::default()
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use cedar_policy::{Context, Entities, EntityUid};
-use vocabulary::{ReasonCode, ServerId};
+use vocabulary::{ReasonCode, Risk, ServerId};
 
 pub(crate) mod methods;
 pub(crate) mod reach;
@@ -62,6 +62,14 @@ impl Target {
         match self {
             Self::Tool(entry) => Some(entry),
             Self::Resource { .. } | Self::Prompt { .. } | Self::Server(_) => None,
+        }
+    }
+
+    /// How dangerous it is to ask for it, whatever it is told: only tools do something.
+    pub(crate) fn risk(&self) -> Risk {
+        match self {
+            Self::Tool(entry) => entry.risk,
+            Self::Resource { .. } | Self::Prompt { .. } | Self::Server(_) => Risk::Low,
         }
     }
 
@@ -212,6 +220,7 @@ impl PolicySnapshot {
             settled: outlook.settled,
             rules: &outlook.open,
             reads: &outlook.reads,
+            risk: target.risk(),
         };
         let findings = self.judge_open(&caller, &open, call, |context| {
             self.scene_of(&caller, &case, &target, context)

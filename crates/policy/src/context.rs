@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use cedar_policy::{Context, RestrictedExpression};
 use vocabulary::json::Value;
-use vocabulary::{Authn, Digest};
+use vocabulary::{Authn, Digest, Risk};
 
 use crate::rules::{ArgumentsRead, Reads};
 
@@ -17,13 +17,15 @@ pub struct CallFacts<'a> {
     pub arguments: &'a Value<'a>,
     /// The digest of their canonical form, to which a permit is bound.
     pub args_hash: Digest,
+    /// What rules on risk found in the arguments; `context.risk` is the worse of it and the tool's.
+    pub found: Option<Risk>,
     /// Where the request came from.
     pub address: IpAddr,
 }
 
-/// The context of a call, as far as `reads` asks for it; without one no rule can be evaluated.
-pub(crate) fn of_call(call: &CallFacts<'_>, authn: Authn, reads: &Reads) -> Option<Context> {
-    let mut parts = Vec::with_capacity(4);
+/// The context of a call of something of this risk, as far as `reads` asks for it; without one no rule can be evaluated.
+pub(crate) fn of_call(call: &CallFacts<'_>, risk: Risk, authn: Authn, reads: &Reads) -> Option<Context> {
+    let mut parts = Vec::with_capacity(5);
     let mut part = |name: &str, value: Option<RestrictedExpression>| {
         parts.extend(value.map(|value| (name.to_owned(), value)));
     };
@@ -36,6 +38,10 @@ pub(crate) fn of_call(call: &CallFacts<'_>, authn: Authn, reads: &Reads) -> Opti
             );
         }
         ArgumentsRead::Whole => part("args", record(members(call.arguments))),
+    }
+    if reads.risk {
+        let risk = call.found.map_or(risk, |found| found.max(risk));
+        part("risk", Some(RestrictedExpression::new_string(risk.as_str().to_owned())));
     }
     if reads.session {
         let labels = RestrictedExpression::new_set([]);
@@ -60,6 +66,7 @@ pub(crate) fn of_call(call: &CallFacts<'_>, authn: Authn, reads: &Reads) -> Opti
 pub(crate) fn of_any_call(authn: Authn) -> Option<Context> {
     let parts = [
         ("args", Some(RestrictedExpression::new_unknown("args"))),
+        ("risk", Some(RestrictedExpression::new_unknown("risk"))),
         ("session", Some(RestrictedExpression::new_unknown("session"))),
         ("incident", incident()),
         ("source", source(RestrictedExpression::new_unknown("address"), authn)),

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use cedar_policy::{Authorizer, Context, Entities, EntityUid, Request};
-use vocabulary::ReasonCode;
+use vocabulary::{ReasonCode, Risk};
 
 use crate::access::Target;
 use crate::caller::Caller;
@@ -109,6 +109,11 @@ impl PolicySnapshot {
             settled: standpoint.settled,
             rules: &standpoint.open,
             reads: &standpoint.reads,
+            risk: self
+                .inventory()
+                .tools()
+                .get(place)
+                .map_or(Risk::Critical, |tool| tool.risk),
         };
         self.judge_open(caller, &open, call, |context| {
             self.scene(caller, standpoint, place, context)
@@ -131,7 +136,7 @@ impl PolicySnapshot {
         // Made only where the call hides something from a rule.
         let hides = unseen::first(call.arguments, open.reads).is_some();
         let of_any = hides.then(|| context::of_any_call(authn)).flatten().and_then(&scene);
-        let scene = context::of_call(call, authn, open.reads).and_then(scene);
+        let scene = context::of_call(call, open.risk, authn, open.reads).and_then(scene);
         let rules = open.rules.iter();
         for (index, rule) in rules.filter_map(|index| Some((*index, self.rules().rule(*index)?))) {
             let outcome = match &scene {
@@ -152,6 +157,8 @@ pub(crate) struct Open<'a> {
     pub(crate) settled: Findings,
     pub(crate) rules: &'a [usize],
     pub(crate) reads: &'a Reads,
+    /// How dangerous what is asked for is, whatever it is told.
+    pub(crate) risk: Risk,
 }
 
 /// What evaluating one rule came to.

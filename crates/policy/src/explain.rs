@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cedar_policy::Context;
-use vocabulary::{Authn, Principal, ServerId};
+use vocabulary::{Authn, Principal, Risk, ServerId};
 
 use crate::access::Target;
 use crate::context::{self, CallFacts};
@@ -57,7 +57,12 @@ impl PolicySnapshot {
             return self.account(visibility, &[], None, call);
         };
         let standpoint = self.standpoint(&caller, place);
-        let scenes = Scenes::of(call, who.authn, |context| {
+        let risk = self
+            .inventory()
+            .tools()
+            .get(place)
+            .map_or(Risk::Critical, |tool| tool.risk);
+        let scenes = Scenes::of(call, risk, who.authn, |context| {
             self.scene(&caller, &standpoint, place, context)
         });
         self.account(visibility, &caller.slice(uids), scenes.as_ref(), call)
@@ -78,7 +83,7 @@ impl PolicySnapshot {
             return self.account(visibility, &[], None, call);
         };
         let case = self.case(&caller, action, &target);
-        let scenes = Scenes::of(call, who.authn, |context| {
+        let scenes = Scenes::of(call, target.risk(), who.authn, |context| {
             self.scene_of(&caller, &case, &target, context)
         });
         self.account(visibility, &case.slice(), scenes.as_ref(), call)
@@ -134,9 +139,9 @@ struct Scenes {
 }
 
 impl Scenes {
-    fn of(call: &CallFacts<'_>, authn: Authn, scene: impl Fn(Context) -> Option<Scene>) -> Option<Self> {
+    fn of(call: &CallFacts<'_>, risk: Risk, authn: Authn, scene: impl Fn(Context) -> Option<Scene>) -> Option<Self> {
         Some(Self {
-            call: scene(context::of_call(call, authn, &Reads::everything())?)?,
+            call: scene(context::of_call(call, risk, authn, &Reads::everything())?)?,
             any_call: scene(context::of_any_call(authn)?)?,
         })
     }

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, Era, Face, Hints, Risk, ServerId, Timestamp, ToolId, ToolName, Trust};
+use vocabulary::{
+    Audience, Classified, Digest, Era, Face, Hints, Risk, RiskFound, RiskSource, ServerId, Timestamp, ToolId, ToolName,
+    Trust,
+};
 
 pub(crate) mod entry;
 pub(crate) mod offered;
@@ -80,6 +83,9 @@ pub trait InventoryStore: Send + Sync {
     fn save(&self, server: &StoredServer) -> Result<(), StoreError>;
 }
 
+/// What rules on risk find in a tool's name and in what it says of itself.
+pub type RiskOf<'a> = &'a dyn Fn(&str, &str) -> Option<RiskFound>;
+
 /// Configured servers and the tools they offer, tools in order of id. A tool that has several definitions is there once for
 /// each, those for the fewest clients first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -92,7 +98,7 @@ pub struct Inventory {
 impl Inventory {
     /// Lays what was discovered over what is configured; servers that are not configured are left out.
     #[must_use]
-    pub fn assemble(facts: &[ServerFacts], stored: &[StoredServer]) -> Self {
+    pub fn assemble(facts: &[ServerFacts], stored: &[StoredServer], risk_of: RiskOf<'_>) -> Self {
         let mut servers = BTreeMap::new();
         let mut tools = Vec::new();
         for facts in facts {
@@ -100,7 +106,7 @@ impl Inventory {
             servers.insert(facts.id.clone(), server_entry(facts, stored));
             let offered = stored.iter().flat_map(|stored| &stored.tools);
             let offered = offered.filter(|tool| tool.presence == Presence::Offered);
-            tools.extend(offered.map(|tool| tool_entry(facts, tool)));
+            tools.extend(offered.map(|tool| tool_entry(facts, tool, risk_of)));
         }
         tools.sort_by(|one: &ToolEntry, other| (&one.id, narrowness(one)).cmp(&(&other.id, narrowness(other))));
         for definitions in tools.chunk_by_mut(|one, other| one.id == other.id) {
@@ -129,6 +135,7 @@ impl Inventory {
             input: InputState::Declared,
             output: OutputState::Absent,
             risk,
+            risk_source: RiskSource::Default,
             trust: server.trust,
             tier: server.tier,
             hints: Hints::default(),
@@ -241,13 +248,16 @@ fn judge_alike(definitions: &mut [ToolEntry]) {
     let Some((first, others)) = definitions.split_first() else {
         return;
     };
-    let (mut risk, mut hints) = (first.risk, first.hints);
+    let (mut worst, mut hints) = ((first.risk, first.risk_source), first.hints);
     for other in others {
-        risk = risk.max(other.risk);
+        if other.risk > worst.0 {
+            worst = (other.risk, other.risk_source);
+        }
         hints = hints.agreed(other.hints);
     }
     for definition in definitions {
-        (definition.risk, definition.hints) = (risk, hints);
+        (definition.risk, definition.risk_source) = worst;
+        definition.hints = hints;
     }
 }
 
@@ -262,17 +272,17 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
     }
 }
 
-fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
+fn tool_entry(facts: &ServerFacts, tool: &StoredTool, risk_of: RiskOf<'_>) -> ToolEntry {
     // The pin is compared with a digest computed anew, so that an edited store approves nothing.
-    let (seen, hints, schemas) = match read(&tool.definition) {
-        Ok(ReadDefinition {
-            name,
-            hash,
-            hints,
-            schemas,
-        }) if name == tool.name => (hash, hints, schemas),
-        Ok(ReadDefinition { hash, hints, .. }) => (hash, hints, Err(DefinitionFault::BadName)),
-        Err(fault) => (Digest::of(&tool.definition), Hints::default(), Err(fault)),
+    let (seen, hints, description, schemas) = match read(&tool.definition) {
+        Ok(read) if read.name == tool.name => (read.hash, read.hints, read.description, read.schemas),
+        Ok(ReadDefinition { hash, hints, .. }) => (hash, hints, String::new(), Err(DefinitionFault::BadName)),
+        Err(fault) => (
+            Digest::of(&tool.definition),
+            Hints::default(),
+            String::new(),
+            Err(fault),
+        ),
     };
     let pinned = StoredTool { seen, ..tool.clone() };
     let (schemas, standing) = match schemas {
@@ -286,6 +296,8 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
         ),
     };
     let operator = facts.tools.get(tool.name.as_str()).copied().flatten();
+    let found = risk_of(tool.name.as_str(), &description).map(|found| found.risk);
+    let classified = Classified::of_tool(operator, facts.trust, hints, found);
     ToolEntry {
         id: ToolId {
             server: facts.id.clone(),
@@ -300,7 +312,8 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool) -> ToolEntry {
             None => OutputState::Absent,
         },
         output_schema: schemas.output,
-        risk: Risk::of_tool(operator, facts.trust, hints),
+        risk: classified.risk,
+        risk_source: classified.source,
         trust: facts.trust,
         tier: facts.tier,
         hints,
@@ -345,7 +358,9 @@ mod tests {
     fn definitions_and_schemas_are_kept_as_the_bytes_they_were() {
         let raw = r#" {"name":"t", "outputSchema" : {"type": "object" ,"x":1.0} ,"inputSchema":{ "type":"object" } } "#;
         let facts = facts("files", Trust::Internal);
-        let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[discovered(&facts, &[raw])]);
+        let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[discovered(&facts, &[raw])], &|_, _| {
+            None
+        });
         let entry = &inventory.tool(&server("files"), "t")[0];
         assert_eq!(&*entry.definition, raw.as_bytes());
         assert_eq!(&*entry.input_schema, br#"{ "type":"object" }"#);
@@ -359,7 +374,7 @@ mod tests {
     fn servers_that_are_not_configured_are_left_out() {
         let facts = facts("files", Trust::Internal);
         let stored = discovered(&facts, &[r#"{"name":"t","inputSchema":{}}"#]);
-        assert_eq!(Inventory::assemble(&[], &[stored]), Inventory::default());
+        assert_eq!(Inventory::assemble(&[], &[stored], &|_, _| None), Inventory::default());
     }
 
     // R103
@@ -370,7 +385,8 @@ mod tests {
         let other: Arc<[u8]> = br#"{"name":"t","inputSchema":{"type":"object"}}"#.as_slice().into();
         stored.tools[0].definition = other;
         let standing = |stored: &StoredServer| {
-            let inventory = Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(stored));
+            let inventory =
+                Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(stored), &|_, _| None);
             inventory
                 .tool(&server("files"), "t")
                 .first()

@@ -31,7 +31,7 @@ pub use inventory::pin::{
     approve, approve_instructions, merge,
 };
 pub use inventory::snapshot::{KnownTool, NotKnown, PolicySnapshot};
-pub use inventory::{Inventory, InventoryStore, SandboxTier, ServerEntry, ServerFacts, StoreError};
+pub use inventory::{Inventory, InventoryStore, RiskOf, SandboxTier, ServerEntry, ServerFacts, StoreError};
 pub use limits::{CallLimits, InFlight, LimitRules, OverLimit, Rate, RateKey};
 pub use permit::{Permit, PermitFault, SpentPermit};
 pub use rules::{Place, PolicyFault, PolicyFaultKind, PolicyFile, PolicyWarning, RuleEffect, Rules, Strength};

@@ -74,7 +74,7 @@ pub(crate) fn town() -> Inventory {
         discovered(&web, &[&definition("fetch", open), &definition("post", open)]),
         discovered(&lab, &[&definition("probe", "{}")]),
     ];
-    Inventory::assemble(&[files, web, lab], &stored)
+    Inventory::assemble(&[files, web, lab], &stored, &|_, _| None)
 }
 
 pub(crate) fn agent(sub: &str) -> Principal {
@@ -130,6 +130,7 @@ pub(crate) fn call<'a>(arguments: &'a Value<'a>) -> CallFacts<'a> {
     CallFacts {
         arguments,
         args_hash: canonical::digest(arguments).0,
+        found: None,
         address: address(),
     }
 }

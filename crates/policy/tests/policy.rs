@@ -78,7 +78,7 @@ fn snapshot(shelf: &Shelf, text: &str, epoch: u64) -> PolicySnapshot {
     };
     let rules = Rules::load(&[file]).expect("no faults");
     PolicySnapshot::build(
-        Inventory::assemble(&[facts()], &shelf.load().expect("a shelf")),
+        Inventory::assemble(&[facts()], &shelf.load().expect("a shelf"), &|_, _| None),
         Arc::new(rules),
         epoch,
     )
@@ -120,6 +120,7 @@ fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
     let call = CallFacts {
         arguments: &arguments,
         args_hash,
+        found: None,
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
     let Decision::Allow(permit, grounds) = third.decide(&caller, known, &call) else {
@@ -146,7 +147,7 @@ fn limits_count_by_principal_and_give_room_back() {
     shelf
         .save(&merge(None, discovery(), &facts(), Timestamp::from_micros(0)).stored)
         .expect("a shelf");
-    let inventory = Inventory::assemble(&[facts()], &shelf.load().expect("a shelf"));
+    let inventory = Inventory::assemble(&[facts()], &shelf.load().expect("a shelf"), &|_, _| None);
     let tool = &inventory.tools().first().expect("one tool").id;
     let running = limits.admit(&someone(), tool).expect("room");
     assert_eq!(

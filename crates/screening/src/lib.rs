@@ -10,4 +10,5 @@ pub mod definition;
 pub mod detect;
 pub mod recorded;
 pub mod result;
+pub mod risk;
 pub mod utterance;

@@ -29,7 +29,7 @@ pub use lock::lock;
 pub use masks::Masks;
 pub use principal::{ActorType, Authn, ClaimValue, Principal, PrincipalKey, ServerScope};
 pub use reason::{ReasonCode, Remedy};
-pub use risk::{Hints, Risk, Trust};
+pub use risk::{Classified, Hints, Risk, RiskFound, RiskSource, Trust};
 pub use secret::Secret;
 pub use spelling::nearest;
 pub use tool::{NameFault, ServerId, ToolId, ToolName};

@@ -26,7 +26,11 @@ pub(super) fn discovered(config: &Config) -> anyhow::Result<Inventory> {
         true => Store::open(&config.state.dir)?.load()?,
         false => Vec::new(),
     };
-    Ok(Inventory::assemble(&facts(&config.servers, None), &stored))
+    Ok(Inventory::assemble(
+        &facts(&config.servers, None),
+        &stored,
+        &|name, description| config.risk.of_tool(name, description),
+    ))
 }
 
 /// What is left to do for one server.

@@ -10,7 +10,7 @@ use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
 use policy::{Inventory, InventoryStore as _, PolicySnapshot};
 use store::{Activity, Store};
-use vocabulary::{Clock, Digest, ServerId, ToolName, lock};
+use vocabulary::{Clock, Digest, Risk, ServerId, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
@@ -111,13 +111,24 @@ impl ports::Inventory for Desk {
         let inventory = Inventory::assemble(
             &facts(&self.config.servers, launcher_now(&self.config).as_deref()),
             &stored,
+            &|name, description| self.config.risk_of(name, description),
         );
         Ok(Arc::new(PolicySnapshot::build(inventory, self.config.rules.clone(), 0)))
     }
 
+    fn risk_of_arguments(&self, arguments: &vocabulary::json::Value<'_>) -> Option<Risk> {
+        match &self.config.risk {
+            Some(rules) => rules.of_arguments(arguments).map(|found| found.risk),
+            None => Some(Risk::Critical),
+        }
+    }
+
     fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
         let Local { servers, rules, .. } = &self.config;
-        Ok(supposing(servers, rules, server, tool).map(Arc::new))
+        Ok(supposing(servers, rules, server, tool, &|name, description| {
+            self.config.risk_of(name, description)
+        })
+        .map(Arc::new))
     }
 
     fn approve(

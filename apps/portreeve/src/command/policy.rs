@@ -118,6 +118,7 @@ fn known(config: &Config) -> anyhow::Result<Inventory> {
     Ok(Inventory::assemble(
         &facts(&config.servers, launcher_now(&Local::from(config)).as_deref()),
         &stored,
+        &|name, description| config.risk.of_tool(name, description),
     ))
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use screening::risk::RiskRules;
 use settings::{Fault, Faults, Remarks, Section};
 use vocabulary::ServerId;
 
@@ -34,6 +36,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[output_validation]`, `[output_sanitisation]`, `[detection]` and `[response]`
     pub output: Output,
+    /// `[risk]`
+    pub risk: Arc<RiskRules>,
     file: PathBuf,
     files: Vec<PathBuf>,
     found: BTreeMap<PathBuf, Option<Found>>,
@@ -149,6 +153,7 @@ impl TryFrom<RawConfig> for Config {
             policy,
             limits,
             output,
+            risk,
         } = sections;
         let found = surroundings.into_files();
         let files = found.keys().cloned().collect();
@@ -163,6 +168,7 @@ impl TryFrom<RawConfig> for Config {
             policy,
             limits,
             output,
+            risk,
             file,
             files,
             found,
@@ -182,6 +188,7 @@ struct Sections {
     policy: Policy,
     limits: Limits,
     output: Output,
+    risk: Arc<RiskRules>,
 }
 
 impl Sections {
@@ -207,6 +214,7 @@ impl Sections {
             };
             profile.judge(&parts, &outline);
         }
+        let risk = super::risk::check(root.section("risk"), &servers, around);
         root.finish();
         Some(Self {
             listen: listen?,
@@ -219,6 +227,7 @@ impl Sections {
             policy: policy?,
             limits: limits?,
             output: output?,
+            risk: risk?,
         })
     }
 }

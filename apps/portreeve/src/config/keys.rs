@@ -468,6 +468,11 @@ const AFTER_PROCESSES: &[Key] = &[
         Default("\"off\"", "some tools are there to take secrets"),
     ),
     key(
+        "risk.files",
+        "Files with rules on risk beside those that come with the gateway; `*` is allowed.",
+        Default("[]", "the rules that come with the gateway"),
+    ),
+    key(
         "response.limit_bytes",
         "A longer text is cut, and can be read on with `portreeve__read_cache`; 0: never.",
         Default(

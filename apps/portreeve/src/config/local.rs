@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::policy::Rules;
+use screening::risk::RiskRules;
 use settings::{Fault, Faults, Section};
-use vocabulary::ServerId;
+use vocabulary::{Risk, RiskFound, ServerId};
 
 use super::raw::{RawConfig, Surroundings};
 use super::{
@@ -27,6 +28,8 @@ pub struct Local {
     pub servers: BTreeMap<ServerId, Server>,
     /// The policies; where one cannot be read, none is known and everything is denied.
     pub rules: Arc<Rules>,
+    /// What says how dangerous tools are; `None` where it has a fault.
+    pub risk: Option<Arc<RiskRules>>,
     /// The weakest walls that are used, where that is said.
     pub tier: Option<sandbox::Tier>,
     /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
@@ -50,6 +53,17 @@ impl Local {
         }
     }
 
+    /// What rules find in a tool's name and in what it says of itself; the worst, where the rules have a fault.
+    pub(crate) fn risk_of(&self, name: &str, description: &str) -> Option<RiskFound> {
+        match &self.risk {
+            Some(rules) => rules.of_tool(name, description),
+            None => Some(RiskFound {
+                risk: Risk::Critical,
+                rule: "unreadable".into(),
+            }),
+        }
+    }
+
     fn check(mut root: Section<'_>, around: &Surroundings) -> Option<Self> {
         // Of a text that is no TOML nobody knows what it would have said: the default is not where the state is.
         let is_broken = root.notes().has_faults();
@@ -70,8 +84,10 @@ impl Local {
         // Looked at for its faults alone.
         let _ = Limits::check(root.section("limits"));
         let _ = Output::check(&mut root, around);
+        let risk = super::risk::check(root.section("risk"), &servers, around);
         root.finish();
         Some(Self {
+            risk,
             state: state?,
             audit,
             listen,
@@ -86,6 +102,7 @@ impl Local {
 impl From<&Config> for Local {
     fn from(config: &Config) -> Self {
         Self {
+            risk: Some(config.risk.clone()),
             state: config.state.clone(),
             audit: Some(config.audit.clone()),
             listen: Some(config.listen.clone()),

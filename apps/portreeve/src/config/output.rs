@@ -199,7 +199,7 @@ impl Response {
 }
 
 /// Every file that a pattern matches; a pattern that matches none is a mistake.
-fn packs(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<(String, String)>, Complaint> {
+pub(super) fn packs(value: &Entry<'_>, around: &Surroundings) -> Result<Vec<(String, String)>, Complaint> {
     let found = value.list(|item| {
         let paths = around.matching(item.text()?)?;
         if paths.is_empty() {

@@ -14,7 +14,7 @@ use gateway::edge::tokens::TokenTable;
 use ledger::Event;
 use policy::{ApproveFault, InventoryEvent, InventoryStore, PolicySnapshot, StoredServer, approve};
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
-use vocabulary::{Digest, ServerId, Timestamp, ToolName, lock};
+use vocabulary::{Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
 use super::running::{Running, issued};
@@ -232,11 +232,19 @@ impl ports::Inventory for Helm {
         Ok(self.running.gateway().in_force().policy().clone())
     }
 
+    fn risk_of_arguments(&self, arguments: &vocabulary::json::Value<'_>) -> Option<Risk> {
+        let rules = self.running.with_current(|current| current.config.risk.clone());
+        rules.of_arguments(arguments).map(|found| found.risk)
+    }
+
     fn supposing(&self, server: &ServerId, tool: &ToolName) -> Result<Option<Arc<PolicySnapshot>>, PortError> {
         let (config, rules) = self
             .running
             .with_current(|current| (current.config.clone(), current.rules.clone()));
-        Ok(supposing(&config.servers, &rules, server, tool).map(Arc::new))
+        Ok(supposing(&config.servers, &rules, server, tool, &|name, description| {
+            config.risk.of_tool(name, description)
+        })
+        .map(Arc::new))
     }
 
     fn approve(

@@ -150,6 +150,7 @@ impl Running {
             limits: plan::limits(&current.config),
             screening: current.screening.clone(),
             arguments: plan::argument_secrets(&current.config),
+            risk: current.config.risk.clone(),
             epoch: current.epoch,
             previous,
         });

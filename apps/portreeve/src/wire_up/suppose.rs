@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use policy::{Discovery, Inventory, PolicySnapshot, Rules, Shown, approve, merge};
+use policy::{Discovery, Inventory, PolicySnapshot, RiskOf, Rules, Shown, approve, merge};
 use serde_json::json;
 use vocabulary::{Clock, ServerId, ToolName};
 
@@ -18,6 +18,7 @@ pub(crate) fn supposing(
     rules: &Arc<Rules>,
     server: &ServerId,
     tool: &ToolName,
+    risk_of: RiskOf<'_>,
 ) -> Option<PolicySnapshot> {
     let facts = plan::facts(servers, None)
         .into_iter()
@@ -33,6 +34,6 @@ pub(crate) fn supposing(
     let mut stored = merge(None, seen, &facts, Clock::system().now()).stored;
     let seen = stored.tools.first()?.seen;
     approve(&mut stored, tool.as_str(), seen).ok()?;
-    let inventory = Inventory::assemble(&[facts], &[stored]);
+    let inventory = Inventory::assemble(&[facts], &[stored], risk_of);
     Some(PolicySnapshot::build(inventory, rules.clone(), 0))
 }

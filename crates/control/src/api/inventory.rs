@@ -156,6 +156,7 @@ fn view(tool: &ToolEntry) -> Value {
         "server": tool.id.server.as_str(),
         "name": tool.id.name.as_str(),
         "risk": tool.risk.as_str(),
+        "risk_source": tool.risk_source.as_str(),
         "trust": tool.trust.as_str(),
         "standing": standing_word(&tool.standing),
         "cause": cause,

@@ -69,6 +69,7 @@ pub(super) async fn explain(call: Call) -> Result<Answer, Refusal> {
     let facts = CallFacts {
         arguments: &tree,
         args_hash,
+        found: call.plane.ports().inventory.risk_of_arguments(&tree),
         address,
     };
     let standing = standing(&snapshot, &server, &tool);

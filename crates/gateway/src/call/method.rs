@@ -286,6 +286,7 @@ fn decide(
     let call = CallFacts {
         arguments,
         args_hash: checked.digest(),
+        found: None,
         address: stages.context.arrival.address,
     };
     let decision = stages.snapshot.policy.decide_target(&stages.caller, known, &call);

@@ -6,7 +6,7 @@ use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTool, NotKnown};
 use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, check_call};
 use screening::recorded::recordable;
-use vocabulary::ReasonCode;
+use vocabulary::{ReasonCode, RiskFound};
 
 use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
 use crate::call::outgoing_secrets::look_for_secrets;
@@ -31,6 +31,8 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     let arguments = preflight(stages, request, tool, &mut facts)?;
     let checked = check_beside(stages, request, arguments)?;
     look_for_secrets(stages, request, &checked, &facts).await?;
+    let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
+    raise(&mut facts, found.as_ref());
     let decided = decide(stages, known, &checked, &facts)?;
     let permitted = Permitted {
         decided,
@@ -183,10 +185,19 @@ fn decide(
     let call = CallFacts {
         arguments: checked.arguments().tree(),
         args_hash: checked.digest(),
+        found: facts.risk,
         address: stages.context.arrival.address,
     };
     let decision = stages.snapshot.policy.decide(&stages.caller, known, &call);
     stages.decided(decision, slot, facts)
+}
+
+/// What rules on risk found in the arguments raises the risk of this call, and the record says which.
+fn raise(facts: &mut MessageFacts, found: Option<&RiskFound>) {
+    if let Some(found) = found.filter(|found| Some(found.risk) > facts.risk) {
+        facts.risk = Some(found.risk);
+        facts.risk_rule = Some(found.rule.clone());
+    }
 }
 
 pub(crate) fn describe(facts: &mut MessageFacts, entry: &policy::ToolEntry) {

@@ -275,6 +275,7 @@ fn decide(
     let facts = CallFacts {
         arguments: &Value::Object(Vec::new()),
         args_hash: Digest::of(params.unwrap_or_default()),
+        found: None,
         address: context.arrival.address,
     };
     match in_force.policy.decide_target(&caller, known, &facts) {

@@ -38,6 +38,7 @@ impl AllowedRequest {
         let facts = CallFacts {
             arguments: &Value::Object(Vec::new()),
             args_hash: Digest::of(b""),
+            found: None,
             address: context.arrival.address,
         };
         let known = in_force.policy.resolve_target(&caller, self.method.as_str(), &target);

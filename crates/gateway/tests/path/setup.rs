@@ -240,6 +240,7 @@ impl Parts {
             limits: limits(),
             screening: setup.screening.clone(),
             arguments: setup.arguments.clone(),
+            risk: Arc::new(screening::risk::RiskRules::with_files(&[]).unwrap()),
             epoch: setup.epoch,
             previous,
         })

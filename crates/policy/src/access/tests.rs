@@ -439,13 +439,13 @@ fn a_tool_is_the_one_in_the_inventory_whatever_is_said_of_it() {
     let caller = snapshot.caller(&Arc::new(agent("a")));
     let wipe = tool("files/wipe");
     let harmless = Target::Tool(Arc::new(ToolEntry {
-        risk: vocabulary::Risk::Low,
+        risk: Risk::Low,
         ..(**wipe.entry().expect("a tool")).clone()
     }));
     assert!(!snapshot.could(&caller, "tasks/get", &harmless));
     let approved = Target::Tool(Arc::new(ToolEntry {
         standing: Standing::Approved,
-        risk: vocabulary::Risk::Low,
+        risk: Risk::Low,
         ..(**tool("lab/probe").entry().expect("a tool")).clone()
     }));
     let code = snapshot

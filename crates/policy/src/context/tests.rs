@@ -78,9 +78,10 @@ fn an_ipv6_source_is_an_address_too() {
     let facts = CallFacts {
         arguments: &arguments,
         args_hash: Digest::of(b""),
+        found: None,
         address: "::1".parse().expect("an address"),
     };
-    let context = of_call(&facts, Authn::Jwt, &reads).expect("a context");
+    let context = of_call(&facts, Risk::Low, Authn::Jwt, &reads).expect("a context");
     assert!(
         context.get("source").is_some() && context.get("args").is_none(),
         "{text}"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vocabulary::json::{Fault, Limits, Value};
-use vocabulary::{Audience, Digest, Hints, Risk, ToolId, ToolName, Trust, canonical};
+use vocabulary::{Audience, Digest, Hints, Risk, RiskSource, ToolId, ToolName, Trust, canonical};
 
 use crate::inventory::SandboxTier;
 
@@ -28,6 +28,8 @@ pub struct ToolEntry {
     pub output_schema: Option<Arc<[u8]>>,
     /// How dangerous a call is.
     pub risk: Risk,
+    /// By whose word.
+    pub risk_source: RiskSource,
     /// How far the operator trusts the server.
     pub trust: Trust,
     /// The sandbox its server runs in.
@@ -141,6 +143,8 @@ pub(crate) struct ReadDefinition {
     pub(crate) name: ToolName,
     pub(crate) hash: Digest,
     pub(crate) hints: Hints,
+    /// What the tool says of itself; empty where it says nothing.
+    pub(crate) description: String,
     pub(crate) schemas: Result<Schemas, DefinitionFault>,
 }
 
@@ -175,6 +179,11 @@ pub(crate) fn read(definition: &[u8]) -> Result<ReadDefinition, DefinitionFault>
         name,
         hash,
         hints: hints(&tree),
+        description: tree
+            .member("description")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         schemas,
     })
 }

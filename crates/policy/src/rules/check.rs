@@ -191,6 +191,7 @@ fn closed_attribute(node: &Value) -> Option<(&'static str, Vec<&'static str>)> {
     let context = path_from("context", node).unwrap_or_default();
     match (resource.as_slice(), context.as_slice()) {
         (["risk"], _) => Some(("resource.risk", Risk::ALL.map(Risk::as_str).to_vec())),
+        (_, ["risk"]) => Some(("context.risk", Risk::ALL.map(Risk::as_str).to_vec())),
         (["trust"], _) => Some(("resource.trust", Trust::ALL.map(Trust::as_str).to_vec())),
         (["tier"], _) => Some(("resource.tier", vec!["A", "B", "none"])),
         (_, ["source", "authn"]) => Some(("context.source.authn", vec!["jwt", "token", "mtls"])),
@@ -313,6 +314,7 @@ entity Tool in [Server] {
 };
 entity Resource, Prompt in [Server] { trust: String, tier: String };
 type Circumstances = {
+    risk: String,
     session: { labels: Set<String> },
     incident: { active: Bool, stage: String },
     source: { address: ipaddr, authn: String },

@@ -11,6 +11,7 @@ pub(crate) struct Reads {
     pub(crate) arguments: ArgumentsRead,
     /// Where in the arguments it looks, and for what.
     pub(crate) looks: BTreeSet<Look>,
+    pub(crate) risk: bool,
     pub(crate) session: bool,
     pub(crate) incident: bool,
     pub(crate) source: bool,
@@ -83,6 +84,7 @@ impl Reads {
         Self {
             arguments: ArgumentsRead::Whole,
             looks: BTreeSet::from([Look::Value(Vec::new())]),
+            risk: true,
             session: true,
             incident: true,
             source: true,
@@ -95,6 +97,7 @@ impl Reads {
 
     pub(crate) fn include(&mut self, other: &Self) {
         self.looks.extend(other.looks.iter().cloned());
+        self.risk |= other.risk;
         self.session |= other.session;
         self.incident |= other.incident;
         self.source |= other.source;
@@ -123,6 +126,7 @@ impl Reads {
                     ..Self::default()
                 });
             }
+            ["risk", ..] => self.risk = true,
             ["session", ..] => self.session = true,
             ["incident", ..] => self.incident = true,
             ["source", ..] => self.source = true,

@@ -297,7 +297,7 @@ fn oracle(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: &str) ->
     let cast = snapshot.cast().iter().chain(caller.entity.as_ref()).cloned();
     let entities = Entities::from_entities(cast, None).expect("no cycles");
     let arguments = tree(json);
-    let context = context::of_call(&call(&arguments), who.authn, &Reads::everything()).expect("a context");
+    let context = context::of_call(&call(&arguments), Risk::Low, who.authn, &Reads::everything()).expect("a context");
     let (server_name, name) = tool.split_once('/').expect("server/tool");
     let place = snapshot
         .inventory()
@@ -465,7 +465,11 @@ fn roughly_how_long_a_decision_and_a_list_take() {
     let facts = facts("files", vocabulary::Trust::Verified);
     let definitions: Vec<String> = (0..500).map(|number| definition(&format!("t{number}"), "{}")).collect();
     let definitions: Vec<&str> = definitions.iter().map(String::as_str).collect();
-    let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[discovered(&facts, &definitions)]);
+    let inventory = Inventory::assemble(
+        std::slice::from_ref(&facts),
+        &[discovered(&facts, &definitions)],
+        &|_, _| None,
+    );
     let by_tool = |number: usize| {
         format!(
             "permit(principal in Group::\"g{}\", action == Action::\"tools/call\", resource == Tool::\"files/t{}\") \

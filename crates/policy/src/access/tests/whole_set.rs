@@ -123,7 +123,7 @@ fn oracle(
         .or_insert_with(|| offered_entity(&target.uid(), entry).expect("an entity"));
     let entities = Entities::from_entities(cast.into_values(), None).expect("no cycles");
     let arguments = tree(json);
-    let context = context::of_call(&call(&arguments), who.authn, &Reads::everything()).expect("a context");
+    let context = context::of_call(&call(&arguments), Risk::Low, who.authn, &Reads::everything()).expect("a context");
     let action = crate::entities::action_uid(action);
     let request = cedar_policy::Request::new(caller.uid().clone(), action, target.uid(), context, None);
     let response = AUTHORIZER.is_authorized(&request.expect("no schema"), &set, &entities);

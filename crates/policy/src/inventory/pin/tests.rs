@@ -10,7 +10,11 @@ fn later(stored: StoredServer, trust: Trust, definitions: &[&str]) -> Merged {
 }
 
 fn standing(stored: &StoredServer, trust: Trust, tool: &str) -> Option<Standing> {
-    let inventory = Inventory::assemble(&[facts(stored.id.as_str(), trust)], std::slice::from_ref(stored));
+    let inventory = Inventory::assemble(
+        &[facts(stored.id.as_str(), trust)],
+        std::slice::from_ref(stored),
+        &|_, _| None,
+    );
     inventory
         .tool(&stored.id, tool)
         .first()
@@ -329,7 +333,11 @@ fn seen_as(shown: Vec<Shown>) -> Discovery {
 }
 
 fn audiences(stored: &StoredServer, tool: &str) -> Vec<String> {
-    let inventory = Inventory::assemble(&[facts("both", Trust::Verified)], std::slice::from_ref(stored));
+    let inventory = Inventory::assemble(
+        &[facts("both", Trust::Verified)],
+        std::slice::from_ref(stored),
+        &|_, _| None,
+    );
     let definitions = inventory.tool(&stored.id, tool).iter();
     definitions
         .map(|entry| format!("{}: {}", entry.standing, entry.audience))
@@ -444,7 +452,11 @@ fn a_further_definition_of_an_approved_tool_is_quarantined_whatever_the_trust() 
             ],
             "{trust}"
         );
-        let inventory = Inventory::assemble(std::slice::from_ref(&facts), std::slice::from_ref(&merged.stored));
+        let inventory = Inventory::assemble(
+            std::slice::from_ref(&facts),
+            std::slice::from_ref(&merged.stored),
+            &|_, _| None,
+        );
         let can: CapabilitySet = [Capability::Roots].into_iter().collect();
         let era = Era::Legacy;
         let place = inventory.place_for(&facts.id, "read", Face { era, can });
@@ -475,7 +487,7 @@ fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
     let modern = shown(Era::Modern, |_| vec![harmful.clone()]);
     let facts = facts("both", Trust::Verified);
     let stored = merge(None, seen_as([legacy, modern].concat()), &facts, now()).stored;
-    let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored]);
+    let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored], &|_, _| None);
     for entry in inventory.tool(&facts.id, "t") {
         assert_eq!(entry.risk, vocabulary::Risk::High);
         assert_eq!((entry.hints.read_only, entry.hints.open_world), (None, Some(false)));
