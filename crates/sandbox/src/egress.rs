@@ -37,9 +37,9 @@ use tokio::task::JoinHandle;
 pub(crate) use self::allow::MOST_DOORS;
 pub use self::allow::{AllowedDestination, Allowlist, AllowlistFault, FaultKind};
 pub use self::gate::{GATE_PORT, Gate};
-pub use self::host::Host;
 pub use self::record::{Attempt, Event, Reason, Verdict, Witness};
 pub use self::resolve::{Answers, HostResolver, Resolve};
+pub use vocabulary::Host;
 
 use self::record::{Recorder, Target};
 use self::stand_ins::StandIns;

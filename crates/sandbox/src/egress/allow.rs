@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use vocabulary::{HostList, HostPattern, HostPatternFault, HostStanding};
+
 use crate::egress::address::{Class, Range, RangeFault, classify};
 use crate::egress::gate::GATE_PORT;
-use crate::egress::host::{Host, read_port};
+use crate::egress::host::Host;
 use crate::egress::own;
 use crate::egress::record::Reason;
 use crate::environment::PROXY_PORT;
@@ -15,7 +17,7 @@ use crate::environment::PROXY_PORT;
 /// 443), `host:port`, or `*.host` for every name below `host` at any depth, not for `host` itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Allowlist {
-    entries: Vec<Entry>,
+    entries: HostList,
     private: Vec<Range>,
 }
 
@@ -118,14 +120,14 @@ impl Allowlist {
         let mut faults = Vec::new();
         let mut entries = Vec::new();
         for (index, text) in allow.iter().enumerate() {
-            match Entry::parse(text) {
+            match HostPattern::parse(text) {
                 Ok(entry) => entries.push(entry),
-                Err(kind) => faults.push(fault("allow", index, text, kind)),
+                Err(kind) => faults.push(fault("allow", index, text, kind.into())),
             }
         }
         let mut doors = BTreeSet::new();
         for (index, text) in allow.iter().enumerate() {
-            let port = Entry::parse(text).ok().and_then(|entry| entry.door_port());
+            let port = HostPattern::parse(text).ok().and_then(|entry| door_port(&entry));
             if port.is_some_and(|port| doors.insert(port)) && doors.len() > MOST_DOORS {
                 faults.push(fault("allow", index, text, FaultKind::TooManyPorts));
             }
@@ -140,7 +142,7 @@ impl Allowlist {
         }
         if faults.is_empty() {
             Ok(Self {
-                entries,
+                entries: HostList::new(entries),
                 private: ranges,
             })
         } else {
@@ -152,7 +154,7 @@ impl Allowlist {
     #[must_use]
     pub fn nothing() -> Self {
         Self {
-            entries: Vec::new(),
+            entries: HostList::default(),
             private: Vec::new(),
         }
     }
@@ -161,13 +163,13 @@ impl Allowlist {
     /// ports of the sandbox's own proxy and gate are taken; hosts there are reached through the proxy alone. ADR 0056.
     #[must_use]
     pub fn door_ports(&self) -> BTreeSet<u16> {
-        self.entries.iter().filter_map(Entry::door_port).collect()
+        self.entries.iter().filter_map(door_port).collect()
     }
 
     /// The ports of the list that have no door, because the sandbox's own proxy and gate are there.
     #[must_use]
     pub fn proxy_only_ports(&self) -> BTreeSet<u16> {
-        let ports = self.entries.iter().map(|entry| entry.port);
+        let ports = self.entries.iter().map(HostPattern::port);
         ports.filter(|port| TAKEN.contains(port)).collect()
     }
 
@@ -175,10 +177,7 @@ impl Allowlist {
     #[must_use]
     pub fn names_localhost_in_vain(&self) -> bool {
         let localhost = Host::localhost();
-        self.entries
-            .iter()
-            .any(|entry| entry.scope == Scope::Exactly(localhost.clone()))
-            && self.loopback().is_empty()
+        self.entries.iter().any(|entry| entry.is_exactly(&localhost)) && self.loopback().is_empty()
     }
 
     /// The host's loopback addresses, as far as `private` lists them: all that `localhost` ever means.
@@ -192,13 +191,10 @@ impl Allowlist {
     /// Decides whether host and port are on the list.
     pub(crate) fn check(&self, host: &[u8], port: u16) -> Result<AllowedDestination, Reason> {
         let host = Host::parse(host).ok_or(Reason::IpLiteralOrMalformedHost)?;
-        let mut named = self.entries.iter().filter(|entry| entry.names(&host)).peekable();
-        if named.peek().is_none() {
-            Err(Reason::DomainNotAllowlisted)
-        } else if named.any(|entry| entry.port == port) {
-            Ok(AllowedDestination { host, port })
-        } else {
-            Err(Reason::PortNotAllowed)
+        match self.entries.standing(&host, port) {
+            HostStanding::Listed => Ok(AllowedDestination { host, port }),
+            HostStanding::OtherPort => Err(Reason::PortNotAllowed),
+            HostStanding::Unlisted => Err(Reason::DomainNotAllowlisted),
         }
     }
 
@@ -227,74 +223,24 @@ impl Allowlist {
     }
 }
 
-/// One entry: a name or everything below a name, with one port.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Entry {
-    scope: Scope,
-    port: u16,
+/// The port of a pattern, if it needs a door of its own.
+fn door_port(pattern: &HostPattern) -> Option<u16> {
+    let port = pattern.port();
+    let usual = [HostPattern::DEFAULT_PORT, HTTP_PORT].contains(&port);
+    (!usual && !TAKEN.contains(&port)).then_some(port)
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Scope {
-    Exactly(Host),
-    /// Every name that ends in a dot and this; not this.
-    Below(Host),
-}
-
-impl Entry {
-    fn parse(text: &str) -> Result<Self, FaultKind> {
-        if text.contains(['/', '@', '?', '#']) {
-            return Err(FaultKind::Url);
-        }
-        if text.starts_with('[') || text.parse::<IpAddr>().is_ok() {
-            return Err(FaultKind::IpLiteral);
-        }
-        let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, read_port(port.as_bytes()).ok_or(FaultKind::BadPort)?),
-            None => (text, DEFAULT_PORT),
-        };
-        if host == "*" {
-            return Err(FaultKind::Everything);
-        }
-        if host.parse::<IpAddr>().is_ok() || looks_numeric(host) {
-            return Err(FaultKind::IpLiteral);
-        }
-        let (below, name) = match host.strip_prefix("*.") {
-            Some(name) => (true, name),
-            None => (false, host),
-        };
-        if name.contains('*') {
-            return Err(FaultKind::StarInside);
-        }
-        let name = Host::parse(name.as_bytes()).ok_or(FaultKind::BadLabel)?;
-        let scope = if below {
-            Scope::Below(name)
-        } else {
-            Scope::Exactly(name)
-        };
-        Ok(Self { scope, port })
-    }
-
-    fn door_port(&self) -> Option<u16> {
-        let usual = [DEFAULT_PORT, HTTP_PORT].contains(&self.port);
-        (!usual && !TAKEN.contains(&self.port)).then_some(self.port)
-    }
-
-    fn names(&self, host: &Host) -> bool {
-        match &self.scope {
-            Scope::Exactly(name) => host == name,
-            Scope::Below(name) => {
-                let start = host.as_str().strip_suffix(name.as_str());
-                start.is_some_and(|start| start.len() > 1 && start.ends_with('.'))
-            }
+impl From<HostPatternFault> for FaultKind {
+    fn from(fault: HostPatternFault) -> Self {
+        match fault {
+            HostPatternFault::IpLiteral => Self::IpLiteral,
+            HostPatternFault::Everything => Self::Everything,
+            HostPatternFault::Url => Self::Url,
+            HostPatternFault::BadPort => Self::BadPort,
+            HostPatternFault::BadLabel => Self::BadLabel,
+            HostPatternFault::StarInside => Self::StarInside,
         }
     }
-}
-
-/// Numbers and dots, or hexadecimal: one of the short notations of IPv4.
-fn looks_numeric(host: &str) -> bool {
-    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
-    !last.is_empty() && (last.bytes().all(|byte| byte.is_ascii_digit()) || last.to_ascii_lowercase().starts_with("0x"))
 }
 
 fn fault(list: &'static str, index: usize, entry: &str, kind: FaultKind) -> AllowlistFault {
@@ -306,7 +252,6 @@ fn fault(list: &'static str, index: usize, entry: &str, kind: FaultKind) -> Allo
     }
 }
 
-const DEFAULT_PORT: u16 = 443;
 const HTTP_PORT: u16 = 80;
 
 /// Ports of the sandbox itself.
