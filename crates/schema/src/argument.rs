@@ -5,12 +5,14 @@ use vocabulary::json::Value;
 use crate::admit::{self, SchemaFault};
 use crate::closed::{Branches, Closed, Subject};
 use crate::compile::{self, Compilation, Compiled, DroppedPattern, Fields, Unchecked};
+use crate::places::Places;
 use crate::violation::{self, TellName, Violations};
 
 /// A compiled input schema.
 pub struct ArgumentSchema {
     compiled: Compiled,
     closed: Option<Closed>,
+    places: Places,
 }
 
 impl ArgumentSchema {
@@ -20,9 +22,25 @@ impl ArgumentSchema {
     /// When it is not a schema, or one that could cost more than the limits allow.
     pub fn compile(raw: &[u8], fields: Fields) -> Result<Self, SchemaFault> {
         let document = admit::read(raw)?;
-        let Compilation { compiled, closed, .. } =
-            compile::compile(admit::admit(&document)?, fields, Unchecked::LeaveTheRest)?;
-        Ok(Self { compiled, closed })
+        let compilation = compile::compile(admit::admit(&document)?, fields, Unchecked::LeaveTheRest)?;
+        let Compilation {
+            compiled,
+            closed,
+            graph,
+            ..
+        } = compilation;
+        let places = Places::of(&graph);
+        Ok(Self {
+            compiled,
+            closed,
+            places,
+        })
+    }
+
+    /// Takes out what the schema says of each place of a value; it is of no use for judging.
+    #[must_use]
+    pub fn take_places(&mut self) -> Places {
+        std::mem::take(&mut self.places)
     }
 
     /// Judges `value`.

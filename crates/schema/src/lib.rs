@@ -10,6 +10,7 @@ mod compile;
 mod dialect;
 mod graph;
 mod output;
+mod places;
 mod tree;
 mod violation;
 
@@ -17,4 +18,5 @@ pub use admit::SchemaFault;
 pub use argument::ArgumentSchema;
 pub use compile::{DroppedPattern, Fields};
 pub use output::{FormatFault, OutputSchema};
+pub use places::{Place, PlaceId, Places};
 pub use violation::{TellName, ToldName, Violation, Violations};
