@@ -1,16 +1,24 @@
 //! Preflight: the arguments of a call, before anything is decided on them or leaves with them.
 
 mod fields;
+mod judged;
+mod marked;
 mod names;
+mod path;
+mod pointer;
 pub mod secrets;
 mod size;
+mod url;
 
+pub use judged::{FieldRules, Hosts, Judged, Lead, PathClaim, ToolRules, judge};
+pub use path::{Base, Bounds};
+pub use pointer::{Pointer, PointerFault};
 pub use schema::{ArgumentSchema, Fields, SchemaFault};
 use vocabulary::canonical::{self, Spelling};
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, ReasonCode};
 
-/// What the arguments of one tool must keep to.
+/// What arguments must keep to that hold neither paths nor URLs; those of a tool are judged by [`ToolRules`].
 #[derive(Debug)]
 pub struct ArgumentRules {
     limits: Limits,
@@ -41,7 +49,7 @@ impl ArgumentRules {
 
 /// Arguments that kept to the rules of their tool, byte for byte as the caller sent them.
 ///
-/// Only [`check`] makes them. They cannot be built elsewhere:
+/// Only [`check`] makes them, for a tool [`Judged::settle`]. They cannot be built elsewhere:
 ///
 /// ```compile_fail,E0451
 /// use portreeve_screening::arguments::{CheckedArguments, check};

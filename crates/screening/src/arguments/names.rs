@@ -34,7 +34,7 @@ pub(super) fn told(name: &str) -> ToldName {
 }
 
 /// Letters, digits and what is plainly seen stay; everything else is spelled out.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     let mut shown = String::new();
     for (count, letter) in name.chars().enumerate() {
         if count == LONGEST {
