@@ -2,6 +2,7 @@
 //! open, Landlock is a second wall for files and signals; what cannot be built is refused, never left out. The only
 //! crate with `unsafe` code (`sys.rs`) and the only one that starts processes.
 
+mod beneath;
 mod egress;
 mod environment;
 mod filesystem;
@@ -17,6 +18,7 @@ mod sys;
 
 pub mod host;
 
+pub use beneath::{Directory, Leads, NoDirectory, Patience};
 pub use egress::{
     AllowedDestination, Allowlist, AllowlistFault, Answers, Attempt, Doors, Egress, Event, FaultKind, GATE_PORT, Gate,
     Host, HostResolver, Reason, Resolve, Verdict, Witness,
