@@ -21,6 +21,7 @@ mod sandbox;
 mod scripts;
 mod servers;
 mod state;
+mod tools;
 mod trust;
 
 pub use self::policy::Policy;
@@ -40,9 +41,10 @@ pub(crate) use process::{packages, workspaces};
 pub use profile::Profile;
 pub use raw::{RawConfig, find_file, variable, variables};
 pub(crate) use scripts::is_script;
-pub use servers::{Credential, Era, Isolation, Reach, Server, ToolRule, Transport, UnknownFields, Web};
+pub use servers::{Credential, Era, Isolation, Reach, Server, Transport, Web};
 pub use settings::{Fault, Faults, units};
 pub use state::State;
+pub use tools::{ToolRule, UnknownFields};
 pub use trust::Anchors;
 pub(crate) use trust::in_file as keys_in_file;
 

@@ -40,6 +40,6 @@ pub use reply::body::{EventBody, ReplyBody};
 pub use reply::{Answer, Prepared, release};
 pub use screening::arguments::secrets::OutgoingPlace;
 pub use snapshot::tool::input_fault;
-pub use snapshot::{ArgumentSecrets, Limits, ServerState, Snapshot, SnapshotParts};
+pub use snapshot::{ArgumentSecrets, Limits, ServerFields, ServerState, Snapshot, SnapshotParts};
 pub use state::truncated::cache_key;
 pub use stream::change::{StaleServers, hear_changes, stale_servers};

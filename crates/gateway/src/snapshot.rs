@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
-use screening::arguments::Fields;
+use screening::arguments::{FieldRules, Fields};
 use screening::detect::Detector;
 use screening::recorded;
 use screening::risk::RiskRules;
@@ -20,7 +20,7 @@ use vocabulary::{Era, Principal, ServerId, ToolId};
 use crate::edge::authenticate::Identity;
 use crate::edge::host::AllowedHosts;
 use crate::edge::metadata::PublicUrl;
-use crate::snapshot::tool::CompiledTool;
+use crate::snapshot::tool::{CompiledTool, ToolSettings};
 
 /// Bounds on what a client and a server may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,15 @@ pub enum ServerState {
     Down,
 }
 
+/// What the operator says of paths and URLs in the arguments of a server's tools.
+#[derive(Clone, Debug)]
+pub struct ServerFields {
+    /// Of all tools that are not named.
+    pub usual: Arc<FieldRules>,
+    /// Of those that are.
+    pub tools: BTreeMap<String, Arc<FieldRules>>,
+}
+
 /// What a snapshot is assembled from.
 pub struct SnapshotParts {
     /// The ways of proving who one is.
@@ -79,6 +88,8 @@ pub struct SnapshotParts {
     pub states: HashMap<ServerId, watch::Receiver<ServerState>>,
     /// Tools whose undeclared fields the operator lets through.
     pub open_tools: BTreeSet<(ServerId, String)>,
+    /// Which arguments hold paths and URLs; nothing is looked for in those of a server that is not named.
+    pub fields: BTreeMap<ServerId, ServerFields>,
     /// Methods beyond MCP that the operator lets through.
     pub extension_methods: BTreeMap<ServerId, Vec<String>>,
     /// Rate and concurrency.
@@ -99,6 +110,20 @@ pub struct SnapshotParts {
 }
 
 impl SnapshotParts {
+    fn settings_of(&self, entry: &ToolEntry) -> ToolSettings {
+        let key = (entry.id.server.clone(), entry.id.name.as_str().to_owned());
+        let server = self.fields.get(&key.0);
+        let fields = server.map(|server| server.tools.get(&key.1).unwrap_or(&server.usual).clone());
+        ToolSettings {
+            closing: match self.open_tools.contains(&key) {
+                true => Fields::Open,
+                false => Fields::Closed,
+            },
+            limits: self.limits.arguments,
+            fields: fields.unwrap_or_else(|| Arc::new(FieldRules::nothing())),
+        }
+    }
+
     fn rules_since(&self) -> Option<Instant> {
         let before = self.previous.as_ref()?;
         if Arc::ptr_eq(&before.screening, &self.screening) && Arc::ptr_eq(&before.rules, &self.rules) {
@@ -144,23 +169,13 @@ impl Snapshot {
         let (mut unusable, mut usable) = (Vec::new(), Vec::new());
         let entries = inventory.tools().iter().enumerate();
         for (place, entry) in entries.filter(|(_, entry)| entry.standing == Standing::Approved) {
-            let key = (entry.id.server.clone(), entry.id.name.as_str().to_owned());
-            let fields = if plan.open_tools.contains(&key) {
-                Fields::Open
-            } else {
-                Fields::Closed
-            };
-            let kept = plan
-                .previous
-                .as_ref()
-                .and_then(|snapshot| snapshot.tools.get(&entry.id));
-            let kept = kept
-                .and_then(|kept| {
-                    kept.iter()
-                        .find(|tool| tool.is_for(entry, fields, &plan.limits.arguments))
-                })
-                .cloned();
-            match kept.map_or_else(|| CompiledTool::compile(entry, fields, plan.limits.arguments), Ok) {
+            let settings = plan.settings_of(entry);
+            let previous = plan.previous.as_ref();
+            let kept = previous.and_then(|snapshot| {
+                let mut known = snapshot.tools.get(&entry.id)?.iter();
+                known.find(|tool| tool.is_for(entry, &settings)).cloned()
+            });
+            match kept.map_or_else(|| CompiledTool::compile(entry, settings), Ok) {
                 Ok(tool) => {
                     usable.push((place, tool.input_state(), tool.output_state()));
                     tools.entry(entry.id.clone()).or_default().push(tool);

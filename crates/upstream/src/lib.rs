@@ -44,6 +44,7 @@ pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{Cut, ListKind, Listed, RawEntry, list};
 pub use listen::{Topics, listen};
+pub use process::files::{Files, Grounds, GroundsSource, Maker};
 pub use process::monitor::{AccessAttempt, ProcessMonitor};
 pub use process::open_calls::OpenCall;
 pub use process::stderr::StderrDirectory;

@@ -3,6 +3,7 @@
 //! ADR 0022: processes.
 
 mod backoff;
+pub(crate) mod files;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod lines;
@@ -14,6 +15,7 @@ mod supervise;
 pub(crate) mod trace;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,7 @@ use tokio::sync::watch;
 use vocabulary::{Confinement, Masks, PrincipalKey, ServerId, lock};
 
 use self::backoff::Backoffs;
+use self::files::{Grounds, GroundsSource};
 use self::lines::Lines;
 use self::monitor::{AttemptReporter, ProcessMonitor};
 use self::open_calls::OpenCalls;
@@ -41,6 +44,7 @@ pub type PlanSource = dyn Fn(Option<&PrincipalKey>) -> Result<PlanDraft, String>
 pub struct ProcessSlot {
     launcher: Arc<Launcher>,
     plans: Box<PlanSource>,
+    grounds: Box<GroundsSource>,
     monitor: Arc<dyn ProcessMonitor>,
     stderr: StderrDirectory,
     names: Arc<dyn Resolve>,
@@ -48,7 +52,13 @@ pub struct ProcessSlot {
     /// Of the gateway's own process.
     latest: Arc<LatestTrace>,
     /// The last process of each guest, until it is gone.
-    leaving: Mutex<HashMap<SessionKey, watch::Receiver<bool>>>,
+    leaving: Mutex<HashMap<SessionKey, Leaving>>,
+}
+
+/// A process until it is gone, and where it works.
+struct Leaving {
+    workspace: PathBuf,
+    gone: watch::Receiver<bool>,
 }
 
 impl ProcessSlot {
@@ -58,11 +68,12 @@ impl ProcessSlot {
         launcher: Arc<Launcher>,
         monitor: Arc<dyn ProcessMonitor>,
         stderr: StderrDirectory,
-        plans: Box<PlanSource>,
+        (plans, grounds): (Box<PlanSource>, Box<GroundsSource>),
     ) -> Self {
         Self {
             launcher,
             plans,
+            grounds,
             monitor,
             stderr,
             names: Arc::new(HostResolver),
@@ -91,7 +102,7 @@ impl ProcessSlot {
 
     /// What is left of the gateway's own process; waits a moment for one that is ending.
     pub(crate) async fn trace(&self) -> Option<ProcessTrace> {
-        let own = |(guest, gone): (&SessionKey, &watch::Receiver<bool>)| guest.is_gateways().then(|| gone.clone());
+        let own = |(guest, leaving): (&SessionKey, &Leaving)| guest.is_gateways().then(|| leaving.gone.clone());
         let leaving: Vec<watch::Receiver<bool>> = lock(&self.leaving).iter().filter_map(own).collect();
         for mut gone in leaving {
             let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
@@ -102,9 +113,21 @@ impl ProcessSlot {
     /// One process of a guest at a time: the last one is gone, and its end is known, before the next begins.
     async fn predecessor_gone(&self, guest: &SessionKey) {
         let leaving = lock(&self.leaving).remove(guest);
-        if let Some(mut gone) = leaving {
+        if let Some(Leaving { mut gone, .. }) = leaving {
             let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
         }
+    }
+
+    /// Where the processes of a principal have their files.
+    fn grounds(&self, principal: Option<&PrincipalKey>) -> Grounds {
+        (self.grounds)(principal)
+    }
+
+    /// Whether a process of this server works there now.
+    fn runs_in(&self, workspace: &Path) -> bool {
+        let processes = lock(&self.leaving);
+        let mut there = processes.values().filter(|process| process.workspace == workspace);
+        there.any(|process| !*process.gone.borrow())
     }
 
     async fn launch(self: &Arc<Self>, server: &ServerId, caps: Caps, guest: &Guest) -> Result<Process, Failure> {
@@ -131,6 +154,7 @@ impl ProcessSlot {
             Launched {
                 guest: guest.key,
                 masks: plan.masks().clone(),
+                workspace: plan.workspace().to_owned(),
                 instance,
                 egress,
                 confinement,
@@ -165,6 +189,7 @@ impl ProcessSlot {
         let Launched {
             guest,
             masks,
+            workspace,
             mut instance,
             egress,
             confinement,
@@ -183,8 +208,14 @@ impl ProcessSlot {
         }
         let (gone, leaving) = watch::channel(false);
         let mut last = lock(&self.leaving);
-        last.retain(|_, gone| gone.has_changed().is_ok());
-        last.insert(guest, leaving);
+        last.retain(|_, process| process.gone.has_changed().is_ok());
+        last.insert(
+            guest,
+            Leaving {
+                workspace,
+                gone: leaving,
+            },
+        );
         drop(last);
         let supervisor = Supervisor {
             gone,
@@ -221,6 +252,7 @@ pub(crate) struct Process {
 struct Launched {
     guest: SessionKey,
     masks: Masks,
+    workspace: PathBuf,
     instance: Instance,
     egress: Option<Egress>,
     confinement: Arc<Confinement>,

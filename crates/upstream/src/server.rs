@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp::Era;
 use mcp::server::Introduction;
-use vocabulary::{Face, ServerId, lock};
+use vocabulary::{Face, PrincipalKey, ServerId, lock};
 
 use crate::caps::Caps;
 use crate::credentials::CredentialSource;
@@ -12,6 +12,7 @@ use crate::failure::TlsFault;
 use crate::http::Link;
 use crate::http::address::Address;
 use crate::process::ProcessSlot;
+use crate::process::files::Files;
 use crate::process::trace::ProcessTrace;
 use crate::session::eras::Eras;
 use crate::session::guest::{Guest, Relayed, SessionKey};
@@ -212,6 +213,16 @@ impl Server {
     #[must_use]
     pub fn is_process(&self) -> bool {
         matches!(self.transport, Transport::Process(_))
+    }
+
+    /// Where the files of the process are that a call of this principal goes to, where it is one.
+    #[must_use]
+    pub fn files(&self, who: &PrincipalKey) -> Option<Files> {
+        match (&self.transport, self.isolation) {
+            (Transport::Process(slot), Isolation::PerPrincipal) => Files::of(slot, Some(who)),
+            (Transport::Process(slot), Isolation::Shared) => Files::of(slot, None),
+            (Transport::Http | Transport::Sse, _) => None,
+        }
     }
 
     /// Whether a server that was found modern could have sessions too: nobody has said that it has none.

@@ -303,6 +303,29 @@ const AFTER_PROCESSES: &[Key] = &[
         Default(r#""reject""#, "an undeclared field is an unchecked one"),
     ),
     key(
+        "servers.*.tools.*.paths",
+        "JSON pointers to arguments that hold file paths, `*` for each item or member: `[\"/path\", \"/moves/*/to\"]`.",
+        Default("[]", "what the schema marks as a path is found without them"),
+    ),
+    key(
+        "servers.*.tools.*.detect_paths",
+        "Whether arguments that the schema marks as paths are held to the workspace, where the server has one.",
+        Default("true", "a path that nobody declared is a path all the same"),
+    ),
+    key(
+        "servers.*.tools.*.urls",
+        "JSON pointers to arguments that hold URLs, beside those with `format` `uri`, `url` or `iri`.",
+        Default("[]", "schemas that say so need no more"),
+    ),
+    key(
+        "servers.*.tools.*.hosts",
+        "Hosts that URLs in the arguments may name, written as in `sandbox.allow`.",
+        Derived(
+            "`sandbox.allow`",
+            "what the server cannot reach it need not be asked for",
+        ),
+    ),
+    key(
         "trust.require_signed",
         "Whether only servers are started that stand in `servers.lock` as they are, under a signature of one of `keys`.",
         Default("false", "nobody has a key until it is made"),
@@ -399,7 +422,6 @@ const AFTER_PROCESSES: &[Key] = &[
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),
-    key("servers.*.tools.*.paths", "", Later("the check of path arguments")),
     key("limits.quota", "", Later("quotas")),
     key(
         "output_validation.mode",

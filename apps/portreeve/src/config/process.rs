@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::{Allowlist, FsPolicy, Inotify, NetPolicy, Plan, PlanDraft, PlanFault, ResourceLimits, Tier, UnixSockets};
 use settings::{Complaint, Entry, Reference, Section, quoted};
+use upstream::{Grounds, Maker};
 use vocabulary::{Digest, Masks, PrincipalKey, Secret, ServerId};
 
 use super::raw::Surroundings;
@@ -305,6 +306,37 @@ impl Process {
         }
     }
 
+    /// Where its files are, for one principal, with what [`Process::shown`] shows of others.
+    pub(crate) fn grounds(&self, workspace: PathBuf, shown: &[PathBuf]) -> Grounds {
+        Grounds {
+            workspace,
+            read: shown.to_vec(),
+            maker: match self.workspace {
+                Workspace::At(_) => Maker::Operator,
+                Workspace::Own | Workspace::PerPrincipal(_) => Maker::Gateway,
+            },
+        }
+    }
+
+    /// Directories beside its workspace that callers may name. What the gateway installed is there to be run, and without
+    /// walls `read` promises nothing.
+    pub(crate) fn shown(&self, state: &Path) -> Vec<PathBuf> {
+        let room = packages(state);
+        let rooms = [room.canonicalize().unwrap_or_else(|_| room.clone()), room];
+        let is_installed = |path: &&PathBuf| rooms.iter().any(|room| path.starts_with(room));
+        match self.fs {
+            FsPolicy::WorkspaceOnly | FsPolicy::ReadOnly => {
+                self.read.iter().filter(|path| !is_installed(path)).cloned().collect()
+            }
+            FsPolicy::Unconfined => Vec::new(),
+        }
+    }
+
+    /// Whether its files have a border that callers can be held to: walls, or a workspace that the operator named.
+    pub(crate) fn has_workspace(&self) -> bool {
+        self.fs != FsPolicy::Unconfined || self.workspace != Workspace::Own
+    }
+
     /// Its variables. Python orders sets by a number that it draws at every start: with one number for each server, a server
     /// that writes a set into a definition does not look changed after every start.
     fn environment(&self, id: &ServerId, state: &Path, workspace: &str) -> BTreeMap<String, Secret> {
@@ -320,7 +352,7 @@ impl Process {
         variables
     }
 
-    fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&PrincipalKey>) -> PathBuf {
+    pub(crate) fn workspace_for(&self, id: &ServerId, state: &Path, principal: Option<&PrincipalKey>) -> PathBuf {
         match &self.workspace {
             Workspace::Own => workspaces(state).join(id.to_string()),
             Workspace::At(path) => path.clone(),

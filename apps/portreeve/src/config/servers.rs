@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use http::{HeaderName, HeaderValue, Uri};
 use rustls_pki_types::CertificateDer;
 use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
-use vocabulary::{Risk, Secret, ServerId, ToolName, Trust, nearest};
+use vocabulary::{Secret, ServerId, ToolName, Trust, nearest};
 
 use super::listen::{bare_host, certificates};
 use super::locked::{self, Place};
 use super::process::{Process, warn_of_sharing};
 use super::raw::Surroundings;
 use super::state::State;
+use super::tools::{self, ToolRule};
 use super::trust::Anchors;
 
 /// A server behind the gateway.
@@ -165,25 +166,6 @@ impl PartialEq for Credential {
 
 impl Eq for Credential {}
 
-/// The operator's word on a tool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ToolRule {
-    /// Its risk, above the server's hints; `None`: not said.
-    pub risk: Option<Risk>,
-    /// What happens to arguments that its schema does not name.
-    pub unknown_fields: UnknownFields,
-}
-
-vocabulary::words! {
-    /// What happens to arguments that a schema does not name.
-    pub enum UnknownFields {
-        /// The call is refused.
-        Reject = "reject",
-        /// They pass.
-        Allow = "allow",
-    }
-}
-
 pub(super) fn check(
     root: &mut Section<'_>,
     (state, anchors): (Option<&State>, Option<&Anchors>),
@@ -218,7 +200,7 @@ impl Server {
         let credential = section
             .entry("credential")
             .and_then(|entry| Credential::check(entry, around));
-        let tools = tools(&mut section);
+        let tools = tools::check(&mut section, reach.as_ref());
         if let Some(Reach::Process(process)) = &mut reach {
             if let Some(Place {
                 id,
@@ -290,24 +272,6 @@ fn extension_method(entry: &Entry<'_>) -> Result<String, Complaint> {
     } else {
         Err(Complaint::new("names a method of MCP itself").hint("leave it out: it is spoken already"))
     }
-}
-
-fn tools(server: &mut Section<'_>) -> BTreeMap<ToolName, ToolRule> {
-    let mut tools = BTreeMap::new();
-    for (name, mut section) in server.named_sections("tools") {
-        let name = ToolName::parse(&name)
-            .map_err(|fault| section.fault_here(Complaint::new(fault.to_string())))
-            .ok();
-        let risk = section.read("risk", |value| value.word(Risk::ALL, Risk::as_str));
-        let unknown_fields = section.read("unknown_fields", |value| {
-            value.word(UnknownFields::ALL, UnknownFields::as_str)
-        });
-        section.finish();
-        if let (Some(name), Some(unknown_fields)) = (name, unknown_fields) {
-            tools.insert(name, ToolRule { risk, unknown_fields });
-        }
-    }
-    tools
 }
 
 impl Credential {

@@ -260,10 +260,6 @@ fn keys_of_later_features_are_refused_by_that_name() {
             "[servers.a]\nurl = \"https://a\"\ncredential = { secret = \"vault:a#b\" }",
             "servers.a.credential.secret",
         ),
-        (
-            "[servers.a]\nurl = \"https://a\"\ntools.t.paths = [\"/p\"]",
-            "servers.a.tools.t.paths",
-        ),
         ("[limits]\nquota = []", "limits.quota"),
         ("[state]\nstore = \"postgres://u:p@h/d\"", "state.store"),
         ("[state]\ncoordination = \"redis://h\"", "state.coordination"),
@@ -480,6 +476,39 @@ algorithms = ["PS384"]
     assert!(fault("[identity.jwt]\nissuer = \"i\"").contains("write `[[identity.jwt]]`"));
 }
 
+#[test]
+fn fields_of_a_tool_are_pointers_and_its_hosts_are_hosts() {
+    let tool =
+        |lines: &str| format!("[servers.web]\nurl = \"https://a.example/mcp\"\n[servers.web.tools.fetch]\n{lines}\n");
+    let written =
+        "paths = [\"/path\", \"/moves/*/to\"]\nurls = [\"/url\"]\nhosts = [\"api.example.org\"]\ndetect_paths = false";
+    let config = load(&tool(written)).unwrap();
+    let server = &config.servers[&ServerId::parse("web").unwrap()];
+    let rule = &server.tools[&ToolName::parse("fetch").unwrap()];
+    assert_eq!((rule.paths.len(), rule.urls.len(), rule.detect_paths), (2, 1, false));
+    assert_eq!(rule.hosts.as_ref().map(|hosts| hosts.iter().count()), Some(1));
+    for (lines, expected) in [
+        ("paths = [\"path\"]", "is no JSON pointer to a field"),
+        ("paths = [\"\"]", "is no JSON pointer to a field"),
+        ("urls = [\"/a~\"]", "has a `~` that is no escape"),
+        ("hosts = [\"127.0.0.1\"]", "is an address"),
+        ("hosts = [\"*\"]", "names every host"),
+        ("hosts = [\"https://a.example\"]", "is a URL"),
+        ("hosts = [\"a.example:0\"]", "has no valid port"),
+        ("detect_paths = \"no\"", "detect_paths"),
+    ] {
+        let fault = fault(&tool(lines));
+        assert!(fault.contains(expected), "{lines}: {fault}");
+    }
+    let vain = warnings(&Desk::new(), &tool("urls = [\"/url\"]"));
+    assert!(
+        vain.iter().any(|warning| warning.contains("name them in `hosts`")),
+        "{vain:?}"
+    );
+    let held = warnings(&Desk::new(), &tool("urls = [\"/url\"]\nhosts = []"));
+    assert!(!held.iter().any(|warning| warning.contains("`hosts`")), "{held:?}");
+}
+
 // R101, R103
 #[test]
 fn servers_are_named_reached_and_judged_strictly() {
@@ -502,6 +531,10 @@ unknown_fields = "allow"
     let rule = ToolRule {
         risk: Some(Risk::Medium),
         unknown_fields: UnknownFields::Allow,
+        paths: Vec::new(),
+        urls: Vec::new(),
+        hosts: None,
+        detect_paths: true,
     };
     assert_eq!(
         server.tools,

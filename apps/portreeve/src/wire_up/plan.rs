@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use gateway::ServerFields;
 use gateway::edge::authenticate::{CertificateUse, Identity};
 use gateway::edge::host::AllowedHosts;
 use gateway::edge::jwks::{KeyRing, KeySource};
@@ -16,10 +17,11 @@ use gateway::edge::metadata::{PublicUrl, is_loopback};
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, Rate, RateKey, ServerFacts};
-use sandbox::Launcher;
+use sandbox::{Launcher, NetPolicy};
+use screening::arguments::{FieldRules, Hosts};
 use screening::result::{Guards, Truncation};
 use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
-use vocabulary::{Clock, ServerId, json};
+use vocabulary::{Clock, HostList, HostPattern, ServerId, ToolName, json};
 
 use super::processes::{Harbour, tier_of};
 use crate::config::{self, Audience, Config, Credential, Per, Tls, UnknownFields};
@@ -235,6 +237,43 @@ pub(super) fn open_tools(config: &Config) -> BTreeSet<(ServerId, String)> {
         open.extend(lenient.map(|(name, _)| (id.clone(), name.to_string())));
     }
     open
+}
+
+/// Which arguments of each server's tools hold paths and URLs, and what those are held against.
+pub(super) fn fields(config: &Config) -> BTreeMap<ServerId, ServerFields> {
+    let of_server = |(id, server): (&ServerId, &config::Server)| {
+        let usual = usual_fields(&server.reach);
+        let of_tool = |(name, rule): (&ToolName, &config::ToolRule)| {
+            let fields = FieldRules {
+                paths: rule.paths.clone(),
+                detect_paths: usual.detect_paths && rule.detect_paths,
+                urls: rule.urls.clone(),
+                hosts: rule.hosts.clone().map_or_else(|| usual.hosts.clone(), Hosts::Only),
+            };
+            (name.to_string(), Arc::new(fields))
+        };
+        let tools = server.tools.iter().map(of_tool).collect();
+        let usual = Arc::new(usual.clone());
+        (id.clone(), ServerFields { usual, tools })
+    };
+    config.servers.iter().map(of_server).collect()
+}
+
+/// What holds for tools of which the operator says nothing.
+fn usual_fields(reach: &config::Reach) -> FieldRules {
+    let config::Reach::Process(process) = reach else {
+        return FieldRules::nothing();
+    };
+    let allowed = process.allow.iter().filter_map(|text| HostPattern::parse(text).ok());
+    FieldRules {
+        detect_paths: process.has_workspace(),
+        hosts: match process.net {
+            NetPolicy::Allowlist => Hosts::Only(HostList::new(allowed.collect())),
+            NetPolicy::BlockAll => Hosts::Nothing,
+            NetPolicy::Unconfined => Hosts::Unsaid,
+        },
+        ..FieldRules::nothing()
+    }
 }
 
 pub(super) fn limits(config: &Config) -> gateway::Limits {

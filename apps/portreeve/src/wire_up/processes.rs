@@ -67,6 +67,12 @@ impl Harbour {
         private_dir(&book)?;
         let (id, process, state) = (id.clone(), process.clone(), self.state.clone());
         let uids = self.uids.clone();
+        let shown = process.shown(&state);
+        let of_process = (id.clone(), process.clone(), state.clone());
+        let grounds = move |principal: Option<&PrincipalKey>| {
+            let (id, process, state) = &of_process;
+            process.grounds(process.workspace_for(id, state, principal), &shown)
+        };
         let drafts = move |principal: Option<&PrincipalKey>| {
             process.verify_packages(&state).map_err(|unfit| unfit.to_string())?;
             let mut draft = process.draft(&id, &state, principal);
@@ -94,7 +100,7 @@ impl Harbour {
             self.launcher.clone(),
             watch,
             StderrDirectory::kept_in(book, self.detector.clone()),
-            Box::new(drafts),
+            (Box::new(drafts), Box::new(grounds)),
         ))
     }
 }

@@ -145,6 +145,7 @@ impl Running {
                 .map(|(id, line)| (id.clone(), line.state.subscribe()))
                 .collect(),
             open_tools: plan::open_tools(&current.config),
+            fields: plan::fields(&current.config),
             extension_methods: plan::extension_methods(&current.config),
             limiter: current.limiter.clone(),
             limits: plan::limits(&current.config),

@@ -4,9 +4,10 @@ use ledger::{MessageFacts, Verdict};
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
 use policy::{CallFacts, KnownTool, NotKnown};
-use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, check_call};
+use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, Refusal, check_call, judge};
 use screening::recorded::recordable;
-use vocabulary::{ReasonCode, RiskFound};
+use upstream::Files;
+use vocabulary::{PrincipalKey, ReasonCode, RiskFound};
 
 use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
 use crate::call::outgoing_secrets::look_for_secrets;
@@ -28,7 +29,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     let tool = tool_of(stages, &known)?;
     let mut facts = stages.context.facts();
     describe(&mut facts, known.entry());
-    let arguments = preflight(stages, request, tool, &mut facts)?;
+    let arguments = preflight(stages, request, tool, &mut facts).await?;
     let checked = check_beside(stages, request, arguments)?;
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
@@ -126,13 +127,13 @@ fn tool_of<'s>(stages: &'s Stages<'_>, known: &KnownTool) -> Result<&'s Compiled
     })
 }
 
-fn preflight<'r>(
+async fn preflight<'r>(
     stages: &Stages<'_>,
     request: &'r Request,
     tool: &CompiledTool,
     facts: &mut MessageFacts,
 ) -> Result<CheckedArguments<'r>, Box<Ended>> {
-    match screening::arguments::check(request.params().raw("arguments"), &tool.rules) {
+    match check(stages, request, tool).await {
         Ok(checked) => {
             facts.args_hash = Some(checked.digest());
             facts.args_canon = Some(checked.spelling());
@@ -141,10 +142,37 @@ fn preflight<'r>(
         Err(refusal) => {
             facts.args_hash = refusal.digest;
             let decision = stages.decision(Verdict::Deny, by_preflight(), refusal.code);
-            let data = ErrorData::denied(ErrorCode::InvalidParams, refusal.message, refusal.code);
-            Err(stages.refused_to_model(facts, decision, data))
+            let told = |code| ErrorData::denied(code, refusal.message, refusal.code);
+            Err(match refusal.code {
+                // Nothing that the arguments could be changed to would help.
+                ReasonCode::DenySandboxUnavailable => {
+                    stages.refused_as(facts, decision, told(ErrorCode::InternalError))
+                }
+                _ => stages.refused_to_model(facts, decision, told(ErrorCode::InvalidParams)),
+            })
         }
     }
+}
+
+/// The arguments against their schema, then the paths among them, followed in the workspace of the process they would go
+/// to, then the URLs.
+async fn check<'r>(
+    stages: &Stages<'_>,
+    request: &'r Request,
+    tool: &CompiledTool,
+) -> Result<CheckedArguments<'r>, Refusal> {
+    let raw = request.params().raw("arguments");
+    if !tool.rules.has_paths() {
+        return judge(raw, &tool.rules, None)?.settle(&[]);
+    }
+    let server = stages.snapshot.server(tool.server());
+    let files = server.and_then(|server| server.files(&PrincipalKey::of(&stages.context.who)));
+    let judged = judge(raw, &tool.rules, files.as_ref().map(Files::bounds))?;
+    let leads = match &files {
+        Some(files) if !judged.claims().is_empty() => files.follow(judged.claims()).await,
+        Some(_) | None => Vec::new(),
+    };
+    judged.settle(&leads)
 }
 
 /// What goes along beside the arguments keeps to the same limits. Members of a dialogue are put in when they were judged.

@@ -5,26 +5,37 @@ use std::sync::{Arc, OnceLock};
 use mcp::headers::Marks;
 use mcp::method::federated;
 use policy::{DefinitionFault, InputState, OutputState, ToolEntry};
-use screening::arguments::{ArgumentRules, ArgumentSchema, Fields, SchemaFault};
+use screening::arguments::{ArgumentSchema, FieldRules, Fields, SchemaFault, ToolRules};
 use screening::definition::unforged;
 use screening::result::validate::Declaration;
+use vocabulary::ServerId;
 use vocabulary::canonical;
 use vocabulary::json::{self, Value};
 
 /// What the gateway keeps beside a tool's entry.
 pub(crate) struct CompiledTool {
-    pub(crate) rules: ArgumentRules,
+    pub(crate) rules: ToolRules,
     /// What the tool declares of its output.
     pub(crate) output: Declaration,
     /// What of the arguments a modern request repeats in its headers.
     pub(crate) marks: Marks,
     /// Whether the tool runs as a task of the legacy era only.
     pub(crate) needs_task: bool,
-    fields: Fields,
-    limits: json::Limits,
+    settings: ToolSettings,
     entry: Arc<ToolEntry>,
     plain: OnceLock<ListedDefinition>,
     federated: OnceLock<Option<ListedDefinition>>,
+}
+
+/// What the operator says of the arguments of a tool.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ToolSettings {
+    /// Whether its schema's objects are closed.
+    pub(super) closing: Fields,
+    /// How large they may be.
+    pub(super) limits: json::Limits,
+    /// Which of them hold paths and URLs.
+    pub(super) fields: Arc<FieldRules>,
 }
 
 /// A definition as a list shows it, and its canonical form for the catalogue's hash.
@@ -39,30 +50,30 @@ const LONGEST_NAME: usize = 128;
 
 impl CompiledTool {
     /// What judges calls of a tool, or why its input schema cannot be used.
-    pub(super) fn compile(
-        entry: &Arc<ToolEntry>,
-        fields: Fields,
-        limits: json::Limits,
-    ) -> Result<Arc<Self>, DefinitionFault> {
-        let (schema, marks) = compile_input(&entry.input_schema, fields)?;
+    pub(super) fn compile(entry: &Arc<ToolEntry>, settings: ToolSettings) -> Result<Arc<Self>, DefinitionFault> {
+        let (schema, marks) = compile_input(&entry.input_schema, settings.closing)?;
         let (plain, federated) = (OnceLock::new(), OnceLock::new());
         let (server, tool) = (&entry.id.server, &entry.id.name);
         tracing::debug!(%server, %tool, "what judges calls of a tool was compiled");
         Ok(Arc::new(Self {
-            rules: ArgumentRules::new(limits, schema),
+            rules: ToolRules::new(settings.limits, schema, &settings.fields),
             output: Declaration::compile(entry.output_schema.as_deref()),
             marks,
             needs_task: mcp::task::is_required(&entry.definition),
-            fields,
-            limits,
+            settings,
             entry: entry.clone(),
             plain,
             federated,
         }))
     }
 
-    pub(super) fn is_for(&self, entry: &ToolEntry, fields: Fields, limits: &json::Limits) -> bool {
-        self.fields == fields && self.limits == *limits && *self.entry == *entry
+    pub(super) fn is_for(&self, entry: &ToolEntry, settings: &ToolSettings) -> bool {
+        self.settings == *settings && *self.entry == *entry
+    }
+
+    /// The server it belongs to.
+    pub(crate) fn server(&self) -> &ServerId {
+        &self.entry.id.server
     }
 
     pub(super) fn is_of(&self, entry: &ToolEntry) -> bool {

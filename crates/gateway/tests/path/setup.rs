@@ -235,6 +235,7 @@ impl Parts {
             servers: vec![self.server.clone()],
             states: HashMap::from([(files(), self.state.subscribe())]),
             open_tools: BTreeSet::new(),
+            fields: BTreeMap::new(),
             extension_methods: BTreeMap::new(),
             limiter: CallLimits::new(&setup.limits),
             limits: limits(),

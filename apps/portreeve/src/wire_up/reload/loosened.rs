@@ -7,9 +7,9 @@ use policy::Rules;
 use sandbox::{FsPolicy, NetPolicy};
 use screening::result::ResponseAction;
 use screening::result::validate::Mode;
-use vocabulary::Trust;
+use vocabulary::{HostList, Trust};
 
-use crate::config::{Config, InArguments, Isolation, Limits, Process, Reach, Server, UnknownFields};
+use crate::config::{Config, InArguments, Isolation, Limits, Process, Reach, Server, ToolRule, UnknownFields};
 
 /// More than this is only counted.
 const MOST_TOLD: usize = 20;
@@ -187,11 +187,33 @@ impl Looser {
             if rule.risk.is_some() && before.and_then(|before| before.risk) > rule.risk {
                 self.say(format!("{key}.tools.{name}.risk"));
             }
+            if !rule.detect_paths && before.is_none_or(|before| before.detect_paths) {
+                self.say(format!("{key}.tools.{name}.detect_paths"));
+            }
+        }
+        for (name, before) in &old.tools {
+            self.fields(&format!("{key}.tools.{name}"), before, new.tools.get(name));
         }
         match (&old.reach, &new.reach) {
             (Reach::Process(old), Reach::Process(new)) => self.process(&format!("{key}.sandbox"), old, new),
             (Reach::Web(old), Reach::Web(new)) if old == new => {}
             (Reach::Web(_) | Reach::Process(_), _) => self.say(key),
+        }
+    }
+
+    /// Paths and URLs that are not looked at any more, and hosts that may be named now.
+    fn fields(&mut self, key: &str, old: &ToolRule, new: Option<&ToolRule>) {
+        let (paths, urls) = new.map_or((&[][..], &[][..]), |new| (&new.paths, &new.urls));
+        self.if_longer(format!("{key}.paths"), paths, &old.paths);
+        self.if_longer(format!("{key}.urls"), urls, &old.urls);
+        let hosts = |rule: &ToolRule| rule.hosts.iter().flat_map(HostList::iter).cloned().collect::<Vec<_>>();
+        match new {
+            Some(new) if new.hosts.is_some() && old.hosts.is_some() => {
+                self.if_longer(format!("{key}.hosts"), &hosts(old), &hosts(new));
+            }
+            Some(new) if new.hosts.is_some() == old.hosts.is_some() => {}
+            None if old.hosts.is_none() => {}
+            Some(_) | None => self.say(format!("{key}.hosts")),
         }
     }
 
