@@ -2,12 +2,16 @@
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use screening::arguments::{self, ArgumentRules, Fields};
+use sandbox::{Directory, Leads, Patience};
+use screening::arguments::{
+    self, ArgumentRules, ArgumentSchema, Bounds, FieldRules, Fields, Hosts, Lead, PathClaim, Pointer, ToolRules, judge,
+};
 use screening::result::validate::{Declared, ValidationRules};
 use screening::result::walk::Message;
 use screening::result::{self, Guards, Origin, OutputTrust, Raw, Rules, Sanitisation};
 use serde_json::{Value, json};
 use vocabulary::json::Limits;
+use vocabulary::{HostList, HostPattern};
 
 use crate::stopwatch::Figure;
 use crate::town::{ARGUMENTS, SCHEMA};
@@ -76,7 +80,80 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
     if stage.contains(only) {
         figures.push(Figure::of(stage, || arguments::check(Some(ARGUMENTS), &rules).is_ok()).reading(ARGUMENTS.len()));
     }
+    figures.extend(preflight(only)?);
     Ok(figures)
+}
+
+/// A call of 1 KB with paths and URLs: against its schema alone, by what they say, and followed on a disk.
+fn preflight(only: &str) -> Result<Vec<Figure>> {
+    let place = std::env::temp_dir()
+        .canonicalize()?
+        .join(format!("portreeve-bench-{}", std::process::id()));
+    std::fs::create_dir_all(place.join("reports/2026"))?;
+    let bounds = Bounds {
+        workspace: place.display().to_string(),
+        read: Vec::new(),
+    };
+    let call = call_with_fields(&bounds.workspace).to_string();
+    let hosts = ["api.example.org", "*.example.net:8443"]
+        .map(HostPattern::parse)
+        .into_iter()
+        .flatten();
+    let fields = FieldRules {
+        paths: vec![Pointer::parse("/moves/*/to")?],
+        detect_paths: true,
+        urls: Vec::new(),
+        hosts: Hosts::Only(HostList::new(hosts.collect())),
+    };
+    let rules = |fields: &FieldRules| -> Result<ToolRules> {
+        let schema = ArgumentSchema::compile(FIELDS_SCHEMA.as_bytes(), Fields::Closed)?;
+        Ok(ToolRules::new(LIMITS, schema, fields))
+    };
+    let (with, without) = (rules(&fields)?, rules(&FieldRules::nothing())?);
+    let follow = |claims: &[PathClaim]| -> Vec<Lead> {
+        let directory = Directory::without_links(&place, Patience::None);
+        let lead = |claim: &PathClaim| match directory.as_ref().map(|directory| directory.follow(&claim.relative)) {
+            Ok(Leads::Beneath) => Lead::Inside,
+            Ok(Leads::Elsewhere | Leads::Wait) | Err(_) => Lead::Outside,
+        };
+        claims.iter().map(lead).collect()
+    };
+    let said = |claims: &[PathClaim]| vec![Lead::Inside; claims.len()];
+    let run = |rules: &ToolRules, leads: &dyn Fn(&[PathClaim]) -> Vec<Lead>| {
+        let judged = judge(Some(call.as_bytes()), rules, Some(&bounds));
+        judged.is_ok_and(|judged| {
+            let leads = leads(judged.claims());
+            judged.settle(&leads).is_ok()
+        })
+    };
+    ensure!(run(&with, &follow), "the call with paths and URLs is refused");
+    let mut figures = Vec::new();
+    let mut add = |stage: &str, run: &dyn Fn() -> bool| {
+        if stage.contains(only) {
+            figures.push(Figure::of(stage, run).reading(call.len()));
+        }
+    };
+    add("preflight of a call, no fields judged", &|| run(&without, &said));
+    add("preflight of a call, paths and hosts by their text", &|| {
+        run(&with, &said)
+    });
+    add("preflight of a call, paths followed too", &|| run(&with, &follow));
+    std::fs::remove_dir_all(&place)?;
+    Ok(figures)
+}
+
+const FIELDS_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},
+    "moves":{"type":"array","items":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"}}}},
+    "url":{"type":"string","format":"uri"},"content":{"type":"string"}}}"#;
+
+fn call_with_fields(workspace: &str) -> Value {
+    json!({
+        "path": format!("{workspace}/reports/2026/summary.md"),
+        "paths": ["reports/2026/a.csv", "reports/2026/b.csv"],
+        "moves": [{"from": "x", "to": "reports/2026/new.csv"}],
+        "url": "https://files.example.net:8443/upload?run=42",
+        "content": "The tide is high and the harbour is full. ".repeat(18),
+    })
 }
 
 /// A structured result of about this size.
