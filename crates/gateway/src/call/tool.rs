@@ -143,13 +143,11 @@ async fn preflight<'r>(
             facts.args_hash = refusal.digest;
             let decision = stages.decision(Verdict::Deny, by_preflight(), refusal.code);
             let told = |code| ErrorData::denied(code, refusal.message, refusal.code);
-            Err(match refusal.code {
-                // Nothing that the arguments could be changed to would help.
-                ReasonCode::DenySandboxUnavailable => {
-                    stages.refused_as(facts, decision, told(ErrorCode::InternalError))
-                }
-                _ => stages.refused_to_model(facts, decision, told(ErrorCode::InvalidParams)),
-            })
+            // Nothing that the arguments could be changed to would help.
+            if refusal.code == ReasonCode::DenySandboxUnavailable {
+                return Err(stages.refused_as(facts, decision, told(ErrorCode::InternalError)));
+            }
+            Err(stages.refused_to_model(facts, decision, told(ErrorCode::InvalidParams)))
         }
     }
 }

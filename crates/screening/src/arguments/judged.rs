@@ -6,7 +6,7 @@ use schema::{ArgumentSchema, Places};
 use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, HostList, ReasonCode};
 
-use super::marked::Marked;
+use super::marked::{Marked, SeeText};
 use super::path::{self, Base, Bounds, PathFault};
 use super::pointer::{Pointer, Shown, Spot};
 use super::url;
@@ -72,11 +72,7 @@ impl Fields {
     }
 
     /// Shows `see` every string of these fields.
-    fn visit<'f>(
-        &'f self,
-        tree: &Value<'_>,
-        see: &mut dyn FnMut(&str, &[Spot<'f>]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+    fn visit<'f>(&'f self, tree: &Value<'_>, see: &mut SeeText<'_, 'f, Fault>) -> Result<(), Fault> {
         for pointer in &self.declared {
             pointer.visit(tree, &mut |value, spots| match value {
                 Value::String(text) => see(text, spots),

@@ -110,10 +110,10 @@ fn every_other_destination_is_refused() {
         ("javascript://api.example.org/%0aalert(1)", UrlFault::Scheme),
         ("view-source://api.example.org/", UrlFault::Scheme),
     ] {
-        let found = fault(text).map(|found| match found {
-            UrlFault::Unlisted { .. } => unlisted(),
-            other => other,
-        });
+        let mut found = fault(text);
+        if let Some(UrlFault::Unlisted { meant }) = &mut found {
+            *meant = None;
+        }
         assert_eq!(found, Some(expected), "{text:?}");
     }
     assert_eq!(
