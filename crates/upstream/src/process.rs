@@ -10,25 +10,26 @@ mod lines;
 pub(crate) mod monitor;
 pub(crate) mod open_calls;
 pub(crate) mod pipe;
+mod running;
 pub(crate) mod stderr;
 mod supervise;
 pub(crate) mod trace;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Confinement, Masks, PrincipalKey, ServerId, lock};
+use vocabulary::{Confinement, Masks, PrincipalKey, ServerId};
 
 use self::backoff::Backoffs;
-use self::files::{Grounds, GroundsSource};
+use self::files::{Files, GroundsSource};
 use self::lines::Lines;
 use self::monitor::{AttemptReporter, ProcessMonitor};
 use self::open_calls::OpenCalls;
 use self::pipe::Pipe;
+use self::running::Running;
 use self::stderr::{StderrDirectory, StderrLog};
 use self::supervise::Supervisor;
 use self::trace::{LatestTrace, ProcessTrace};
@@ -51,14 +52,7 @@ pub struct ProcessSlot {
     backoffs: Arc<Backoffs>,
     /// Of the gateway's own process.
     latest: Arc<LatestTrace>,
-    /// The last process of each guest, until it is gone.
-    leaving: Mutex<HashMap<SessionKey, Leaving>>,
-}
-
-/// A process until it is gone, and where it works.
-struct Leaving {
-    workspace: PathBuf,
-    gone: watch::Receiver<bool>,
+    running: Arc<Running>,
 }
 
 impl ProcessSlot {
@@ -79,7 +73,7 @@ impl ProcessSlot {
             names: Arc::new(HostResolver),
             backoffs: Arc::default(),
             latest: Arc::default(),
-            leaving: Mutex::default(),
+            running: Arc::default(),
         }
     }
 
@@ -102,9 +96,7 @@ impl ProcessSlot {
 
     /// What is left of the gateway's own process; waits a moment for one that is ending.
     pub(crate) async fn trace(&self) -> Option<ProcessTrace> {
-        let own = |(guest, leaving): (&SessionKey, &Leaving)| guest.is_gateways().then(|| leaving.gone.clone());
-        let leaving: Vec<watch::Receiver<bool>> = lock(&self.leaving).iter().filter_map(own).collect();
-        for mut gone in leaving {
+        for mut gone in self.running.gateways() {
             let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
         }
         self.latest.read()
@@ -112,22 +104,15 @@ impl ProcessSlot {
 
     /// One process of a guest at a time: the last one is gone, and its end is known, before the next begins.
     async fn predecessor_gone(&self, guest: &SessionKey) {
-        let leaving = lock(&self.leaving).remove(guest);
-        if let Some(Leaving { mut gone, .. }) = leaving {
+        if let Some(mut gone) = self.running.take(guest) {
             let _ = tokio::time::timeout(LONGEST_END, gone.wait_for(|gone| *gone)).await;
         }
     }
 
-    /// Where the processes of a principal have their files.
-    fn grounds(&self, principal: Option<&PrincipalKey>) -> Grounds {
-        (self.grounds)(principal)
-    }
-
-    /// Whether a process of this server works there now.
-    fn runs_in(&self, workspace: &Path) -> bool {
-        let processes = lock(&self.leaving);
-        let mut there = processes.values().filter(|process| process.workspace == workspace);
-        there.any(|process| !*process.gone.borrow())
+    /// Where the process of a principal, or everybody's, has its files; `None` where a path is no text: such a server cannot
+    /// be started.
+    pub(crate) fn files(&self, principal: Option<&PrincipalKey>) -> Option<Files> {
+        Files::of(&(self.grounds)(principal), &self.running)
     }
 
     async fn launch(self: &Arc<Self>, server: &ServerId, caps: Caps, guest: &Guest) -> Result<Process, Failure> {
@@ -207,16 +192,7 @@ impl ProcessSlot {
             self.latest.begin(&confinement.instance, &stderr_log);
         }
         let (gone, leaving) = watch::channel(false);
-        let mut last = lock(&self.leaving);
-        last.retain(|_, process| process.gone.has_changed().is_ok());
-        last.insert(
-            guest,
-            Leaving {
-                workspace,
-                gone: leaving,
-            },
-        );
-        drop(last);
+        self.running.begin(guest, workspace, leaving);
         let supervisor = Supervisor {
             gone,
             backoffs: self.backoffs.clone(),

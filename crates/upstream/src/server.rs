@@ -219,8 +219,8 @@ impl Server {
     #[must_use]
     pub fn files(&self, who: &PrincipalKey) -> Option<Files> {
         match (&self.transport, self.isolation) {
-            (Transport::Process(slot), Isolation::PerPrincipal) => Files::of(slot, Some(who)),
-            (Transport::Process(slot), Isolation::Shared) => Files::of(slot, None),
+            (Transport::Process(slot), Isolation::PerPrincipal) => slot.files(Some(who)),
+            (Transport::Process(slot), Isolation::Shared) => slot.files(None),
             (Transport::Http | Transport::Sse, _) => None,
         }
     }

@@ -7,7 +7,7 @@ use sandbox::{Directory, Leads, NoDirectory, Patience};
 use screening::arguments::{Base, Bounds, Lead, PathClaim};
 use vocabulary::PrincipalKey;
 
-use crate::process::ProcessSlot;
+use super::running::Running;
 
 /// Where the processes of one principal have their files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,18 +34,16 @@ pub type GroundsSource = dyn Fn(Option<&PrincipalKey>) -> Grounds + Send + Sync;
 
 /// Where the files of the process are that a call goes to.
 pub struct Files {
-    slot: Arc<ProcessSlot>,
+    running: Arc<Running>,
     maker: Maker,
     bounds: Arc<Bounds>,
 }
 
 impl Files {
-    /// `None` where a path is no text; such a server cannot be started.
-    pub(crate) fn of(slot: &Arc<ProcessSlot>, principal: Option<&PrincipalKey>) -> Option<Self> {
-        let grounds = slot.grounds(principal);
+    pub(super) fn of(grounds: &Grounds, running: &Arc<Running>) -> Option<Self> {
         let text = |path: &PathBuf| path.to_str().map(str::to_owned);
         Some(Self {
-            slot: slot.clone(),
+            running: running.clone(),
             maker: grounds.maker,
             bounds: Arc::new(Bounds {
                 workspace: text(&grounds.workspace)?,
@@ -80,7 +78,7 @@ impl Files {
 
     /// What it means if the workspace is not there: nothing, as long as it is made with the first process.
     fn missing(&self) -> Lead {
-        let is_to_be_made = self.maker == Maker::Gateway && !self.slot.runs_in(Path::new(&self.bounds.workspace));
+        let is_to_be_made = self.maker == Maker::Gateway && !self.running.is_in(Path::new(&self.bounds.workspace));
         if is_to_be_made { Lead::Inside } else { Lead::NoWorkspace }
     }
 }
