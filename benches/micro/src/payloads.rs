@@ -111,9 +111,13 @@ fn preflight(only: &str) -> Result<Vec<Figure>> {
     };
     let (with, without) = (rules(&fields)?, rules(&FieldRules::nothing())?);
     let follow = |claims: &[PathClaim]| -> Vec<Lead> {
-        let directory = Directory::without_links(&place, Patience::None);
-        let lead = |claim: &PathClaim| match directory.as_ref().map(|directory| directory.follow(&claim.relative)) {
+        // As a call does: from memory, and from the disk where that does not know.
+        let look = |claim: &PathClaim, patience| {
+            Directory::without_links(&place, patience).map(|directory| directory.follow(&claim.relative))
+        };
+        let lead = |claim: &PathClaim| match look(claim, Patience::None) {
             Ok(Leads::Beneath) => Lead::Inside,
+            Ok(Leads::Wait) | Err(_) if look(claim, Patience::Disk) == Ok(Leads::Beneath) => Lead::Inside,
             Ok(Leads::Elsewhere | Leads::Wait) | Err(_) => Lead::Outside,
         };
         claims.iter().map(lead).collect()
