@@ -65,6 +65,17 @@ mod tests {
     }
 
     #[test]
+    fn a_write_that_took_exactly_the_time_allowed_shows_nothing() {
+        let (mut slow_disk, now) = (SlowDisk::default(), Instant::now());
+        slow_disk.learn(Disk::Idle, now, SLOW);
+        assert!(slow_disk.admits(Disk::Idle, now));
+        for _ in 0..HELD_UP_IN_A_ROW {
+            slow_disk.learn(Disk::Syncing, now, HELD_UP);
+        }
+        assert!(slow_disk.admits(Disk::Syncing, now));
+    }
+
+    #[test]
     fn syncs_are_kept_clear_of_where_writes_wait_for_them_and_nowhere_else() {
         let (mut slow_disk, now) = (SlowDisk::default(), Instant::now());
         for took in [LONG, LONG, QUICK, LONG, LONG] {

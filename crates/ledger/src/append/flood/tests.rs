@@ -103,23 +103,110 @@ fn what_was_allowed_or_waits_for_a_person_is_never_folded() {
     }
 }
 
-#[test]
-fn a_shared_record_does_not_state_what_differs() {
+/// The record that 200 refusals share, each told apart by `differ` alone.
+fn fold(differ: &dyn Fn(&mut MessageFacts, u8)) -> MessageFacts {
     let (mut floods, start) = (Floods::default(), Instant::now());
     for number in 0..200u8 {
         let mut ending = sample::refused(ReasonCode::DenySchemaViolation);
         if let Ending::Refused { message, .. } = &mut ending {
-            message.args_hash = Some(Digest::of(&[number]));
+            // Of a tool that is in no inventory: what the caller calls it makes no new kind.
+            message.definition_hash = None;
+            differ(message, number);
         }
         floods.sift(submit(ending), start);
     }
     let mut out = Vec::new();
     floods.release_all(&mut out);
-    let Ending::Refused { message, .. } = &shared(&out[0]).ending else {
+    let [one] = out.as_slice() else {
+        panic!("one record is shared")
+    };
+    let Ending::Refused { message, .. } = &shared(one).ending else {
         panic!("a refusal stays one")
     };
-    assert_eq!((message.args_hash, message.args_canon), (None, None));
-    assert_eq!(message.session, Some(Digest::of(b"session")));
+    message.clone()
+}
+
+#[test]
+fn a_shared_record_does_not_state_what_differs_and_states_the_rest() {
+    let alike = MessageFacts {
+        definition_hash: None,
+        ..sample::message(Risk::Low)
+    };
+    assert_eq!(fold(&|_, _| {}), alike);
+    assert_eq!(
+        fold(&|message, number| message.args_hash = Some(Digest::of(&[number]))),
+        MessageFacts {
+            args_hash: None,
+            args_canon: None,
+            ..alike.clone()
+        }
+    );
+    assert_eq!(
+        fold(&|message, number| message.session = Some(Digest::of(&[number]))),
+        MessageFacts {
+            session: None,
+            ..alike.clone()
+        }
+    );
+    assert_eq!(
+        fold(&|message, number| message.method = number.to_string()),
+        MessageFacts {
+            method: String::new(),
+            ..alike.clone()
+        }
+    );
+    assert_eq!(
+        fold(&|message, number| message.tool_name = Some(number.to_string())),
+        MessageFacts {
+            tool_name: None,
+            ..alike.clone()
+        }
+    );
+}
+
+#[test]
+fn unreadable_requests_differ_by_caller_and_by_server() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    let mut flood = |who: &Arc<Principal>, server: &str| {
+        let make = || {
+            submit(Ending::Unreadable {
+                who: Arc::clone(who),
+                reason: ReasonCode::DenyMalformed,
+                server_id: Some(server.to_owned()),
+            })
+        };
+        (0..150).filter_map(|_| floods.sift(make(), start)).count()
+    };
+    let (one, mut other) = (sample::principal(), Principal::clone(&sample::principal()));
+    other.sub = "mallory".to_owned();
+    assert_eq!(flood(&one, "files"), 100);
+    assert_eq!(flood(&Arc::new(other), "files"), 100, "another caller");
+    assert_eq!(flood(&one, "mail"), 100, "another server");
+    assert_eq!(
+        flood(&one, "notes"),
+        100,
+        "nor is a known caller under the strangers' ceiling"
+    );
+    assert_eq!(flood(&sample::principal(), "files"), 0);
+}
+
+#[test]
+fn nothing_is_waited_for_while_nothing_is_held() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    for _ in 0..100 {
+        assert!(
+            floods
+                .sift(submit(sample::refused(ReasonCode::DenyRateLimit)), start)
+                .is_some()
+        );
+        assert_eq!(floods.next_release(), None);
+    }
+    assert!(
+        floods
+            .sift(submit(sample::refused(ReasonCode::DenyRateLimit)), start)
+            .is_none()
+    );
+    assert_eq!(floods.next_release(), Some(start + WINDOW));
 }
 
 #[test]
@@ -192,4 +279,20 @@ fn the_addresses_of_one_network_are_one_stranger() {
         let alone = (0..200).filter_map(|last| floods.sift(stranger(address(last)), start));
         assert_eq!(alone.count(), ALONE as usize);
     }
+}
+
+#[test]
+fn a_network_past_its_hundred_uses_up_nothing_of_what_strangers_share() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    let mut flood = |third: u8, requests: u16| {
+        let address = Ipv4Addr::new(192, 0, third, 1).into();
+        (0..requests)
+            .filter_map(|_| floods.sift(stranger(address), start))
+            .count()
+    };
+    assert_eq!(flood(1, 1_000), 100);
+    assert_eq!(flood(2, 1), 1, "another network is not silenced by it");
+    assert_eq!(flood(2, 500), 99);
+    assert_eq!(flood(3, 500), 100);
+    assert_eq!(flood(4, 500), 0, "the ceiling counts every record, not every network");
 }

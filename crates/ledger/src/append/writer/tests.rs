@@ -1,10 +1,15 @@
 //! What the writer does when the disk fails, and whom it lets wait.
 
+use std::sync::mpsc::channel;
+
 use serde_json::Value as Json;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::append::Ledger;
+use crate::append::queue::Replies;
 use crate::append::sync::Disk;
+use crate::ending::Arrival;
 use crate::entry::Announced;
 use crate::open::prepare;
 use crate::sample::{self, Folder};
@@ -252,7 +257,11 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     writer.slow_disk = SlowDisk::default();
     writer.segment_bytes = 1;
     assert!(writer.write_now(&low).is_none(), "a new segment is due");
-    assert_eq!(records(&folder).len(), 2);
+    writer.segment_bytes = writer.tail.length();
+    assert!(writer.write_now(&low).is_none(), "the segment is exactly full");
+    writer.segment_bytes += 1;
+    assert_eq!(writer.write_now(&low).map(|written| written.seq), Some(3));
+    assert_eq!(records(&folder).len(), 3);
 }
 
 fn writer(tail: Tail, chain: Chain, settings: &Settings) -> Writer {
@@ -263,4 +272,114 @@ fn writer(tail: Tail, chain: Chain, settings: &Settings) -> Writer {
     });
     let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
     Writer::new(tail, chain, syncer, health, settings)
+}
+
+/// A writer without a thread: what it does is what the test makes it do.
+fn by_hand(folder: &Folder) -> Writer {
+    let settings = Settings::new("gw/test");
+    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
+    writer(tail, chain, &settings)
+}
+
+fn job(entry: Entry) -> Job {
+    let (reply, _) = oneshot::channel();
+    Job::Record(Submission {
+        entry,
+        replies: Replies::One(reply),
+    })
+}
+
+fn event() -> Entry {
+    Entry::Event(Event::Inventory(Note::done("a.b", "c", None, "d")))
+}
+
+fn intent_of(arrival: Arrival) -> Entry {
+    Entry::Intent(Box::new(Announced {
+        arrival,
+        intent: sample::intent(Risk::High),
+    }))
+}
+
+/// Everything of `jobs` in as few turns as the writer wants.
+fn write_all(writer: &mut Writer, jobs: impl IntoIterator<Item = Job>) {
+    let (queue, inbox) = channel();
+    for job in jobs {
+        queue.send(job).unwrap();
+    }
+    while let Ok(first) = inbox.try_recv() {
+        assert!(writer.turn(Some(first), &inbox, &mut Vec::new()) == Turn::Continue);
+    }
+}
+
+#[test]
+fn as_many_as_fit_in_a_group_are_written_at_once_and_the_others_stay_queued() {
+    let folder = Folder::new();
+    let mut writer = by_hand(&folder);
+    let (queue, inbox) = channel();
+    for _ in 0..GROUP + 2 {
+        queue.send(job(event())).unwrap();
+    }
+    let mut group = Vec::new();
+    let first = inbox.recv().unwrap();
+    assert!(writer.collect(Some(first), &inbox, &mut group) == Turn::Continue);
+    assert_eq!((group.len(), inbox.try_iter().count()), (GROUP, 2));
+}
+
+#[test]
+fn a_refusal_that_ends_a_call_under_way_is_no_part_of_a_flood() {
+    let folder = Folder::new();
+    let mut writer = by_hand(&folder);
+    let arrivals: Vec<Arrival> = (0..150).map(|_| sample::arrival()).collect();
+    write_all(&mut writer, arrivals.iter().map(|arrival| job(intent_of(*arrival))));
+    assert_eq!(writer.open.len(), 150);
+    let finals = arrivals.iter().map(|arrival| {
+        job(Entry::Final(Box::new(Final {
+            arrival: *arrival,
+            ending: sample::refused(ReasonCode::DenyReceiptUnavailable),
+            size_bytes_out: 0,
+            count: 1,
+        })))
+    });
+    write_all(&mut writer, finals);
+    assert!(writer.open.is_empty(), "every intent has its own final record");
+    assert_eq!(records(&folder).len(), 300);
+    assert_eq!(writer.next_deadline(), None, "and nothing is held");
+}
+
+#[test]
+fn an_intent_stands_where_its_line_begins_also_within_a_group() {
+    let folder = Folder::new();
+    let mut writer = by_hand(&folder);
+    write_all(&mut writer, [job(event())]);
+    let arrivals = [sample::arrival(), sample::arrival(), sample::arrival()];
+    write_all(&mut writer, arrivals.map(|arrival| job(intent_of(arrival))));
+    let lines = LedgerReader::of_state(folder.path())
+        .lines_from(Position::START)
+        .unwrap();
+    let places: Vec<Position> = lines.skip(1).map(|line| line.unwrap().0.position).collect();
+    assert_eq!(places, arrivals.map(|arrival| writer.open[&arrival.receipt_id]));
+}
+
+#[test]
+fn a_failed_write_is_tried_again_after_a_pause() {
+    let folder = Folder::new();
+    let mut writer = by_hand(&folder);
+    assert_eq!(writer.next_deadline(), None);
+    writer.tail.faults.leave_room_for(0);
+    write_all(&mut writer, [job(event())]);
+    let now = Instant::now();
+    assert!(
+        writer.next_deadline().unwrap() >= now + RETRY,
+        "not at once, over and over"
+    );
+}
+
+#[test]
+fn the_memory_of_a_large_group_is_given_back_and_that_of_an_ordinary_one_is_kept() {
+    const KEPT: usize = 4 * 1024 * 1024;
+    let folder = Folder::new();
+    let mut writer = by_hand(&folder);
+    writer.buffer = Vec::with_capacity(4 * KEPT);
+    write_all(&mut writer, [job(event())]);
+    assert!((KEPT..2 * KEPT).contains(&writer.buffer.capacity()));
 }
