@@ -206,7 +206,6 @@ async fn what_leads_out_of_the_workspace_is_refused_and_never_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lies_inside_passes_however_it_is_named() {
-    // R141
     let scene = Scene::set(|setup| setup).await;
     links(&scene.workspace());
     let [agent, _] = scene.everybody().await;
@@ -245,7 +244,6 @@ async fn what_lies_inside_passes_however_it_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_is_swapped_during_the_call_leads_nowhere() {
-    // R141
     let scene = Scene::set(|setup| setup).await;
     let [agent, _] = scene.everybody().await;
     let workspace = scene.workspace();
@@ -268,7 +266,7 @@ async fn a_link_that_is_swapped_during_the_call_leads_nowhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_is_gone_or_a_link_ends_every_call_with_a_path() {
-    // R141, R144
+    // R144
     let scene = Scene::set(|setup| setup).await;
     let [agent, _] = scene.everybody().await;
     told(&agent, "read", json!({"path": "notes/a.txt"})).await;
@@ -291,7 +289,7 @@ async fn a_workspace_that_is_gone_or_a_link_ends_every_call_with_a_path() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_workspace_for_each_principal_nobody_names_anothers() {
-    // R141, R143
+    // R143
     let place = tempfile::tempdir().unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let pattern = place.path().canonicalize().unwrap().join("{principal}");

@@ -77,7 +77,7 @@ fn hosts() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_url_of_another_host_is_refused_and_never_sent() {
-    // R142, R143, R144
+    // R143, R144
     let fetch = json!({"name": "fetch", "inputSchema": {"type": "object", "properties": {
         "url": {"type": "string", "format": "uri"}, "target": {}, "links": {"type": "array"}}}});
     let town = Town::offering(&[fetch], |setup| {
@@ -131,7 +131,6 @@ async fn a_url_of_another_host_is_refused_and_never_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_hosts_of_the_tool_the_list_of_the_sandbox_holds() {
-    // R142
     let issuer = Issuer::start().await;
     let home = repository().join("tests/end_to_end/paths");
     let shelf = |sandbox: Value| {
@@ -169,7 +168,6 @@ async fn without_hosts_of_the_tool_the_list_of_the_sandbox_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_elsewhere_is_told_relative_paths_alone() {
-    // R141
     let files = json!({"name": "look", "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}}});
     let town = Town::offering(&[files], |setup| setup.set("servers.files.tools.look.paths", ["/path"])).await;
     let agent = town.agent("ann").await;

@@ -195,7 +195,6 @@ mod tests {
         }
     }
 
-    // R220
     #[test]
     fn what_a_rule_calls_critical_nobody_lowers_and_what_it_calls_high_the_operator_alone() {
         let read_only = Hints {

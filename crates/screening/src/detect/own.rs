@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::packed::Searcher;
 use memchr::memmem::find_iter;
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr3_iter};
 
 use super::escape::character;
 use super::hidden::is_hidden;
@@ -59,20 +59,20 @@ fn spells_letters(raw: &[u8]) -> bool {
         || (!raw.is_ascii() && is_parted(raw))
 }
 
-/// Whether something that nobody sees follows a letter. Most of a text is ASCII, and is passed over in blocks.
+/// Whether something that nobody sees follows a letter. Only what begins with one of these bytes can be such a thing, so that a
+/// text full of quotes and umlauts is passed over nearly as fast as a plain one.
 fn is_parted(raw: &[u8]) -> bool {
-    const BLOCK: usize = 64;
     let parts = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| raw.get(before));
-        let next = raw.get(at..).unwrap_or_default();
-        next.first().is_some_and(|byte| !byte.is_ascii())
-            && before.is_some_and(|byte| is_word(*byte))
-            && character(next).is_some_and(is_hidden)
+        before.is_some_and(|byte| is_word(*byte)) && raw.get(at..).and_then(character).is_some_and(is_hidden)
     };
-    let blocks = raw.chunks(BLOCK).enumerate().filter(|(_, block)| !block.is_ascii());
-    let mut places = blocks.flat_map(|(number, block)| number * BLOCK..number * BLOCK + block.len());
-    places.any(parts)
+    FIRST_BYTES
+        .iter()
+        .any(|[one, two, three]| memchr3_iter(*one, *two, *three, raw).any(parts))
 }
+
+/// The first bytes of everything beyond ASCII that nobody sees.
+const FIRST_BYTES: [[u8; 3]; 3] = [[0xc2, 0xcd, 0xd8], [0xe1, 0xe2, 0xe3], [0xef, 0xf0, 0xf3]];
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
@@ -120,6 +120,20 @@ mod tests {
         };
         let nobody = Excuse { server: "", tool: "" };
         !own_tokens().unwrap().find(&[piece], &nobody).is_empty()
+    }
+
+    #[test]
+    fn whatever_nobody_sees_begins_with_one_of_the_first_bytes() {
+        let hidden = ('\u{80}'..=char::MAX).filter(|found| is_hidden(*found));
+        for found in hidden {
+            let first = found.to_string().bytes().next().unwrap();
+            assert!(
+                FIRST_BYTES.as_flattened().contains(&first),
+                "{:04X} begins with {first:02x}",
+                u32::from(found)
+            );
+            assert!(is_parted(format!("pt{found}r").as_bytes()), "{:04X}", u32::from(found));
+        }
     }
 
     #[test]

@@ -20,7 +20,6 @@ fn in_call(rules: &RiskRules, arguments: &str) -> Option<(Risk, String)> {
         .map(|RiskFound { risk, rule }| (risk, rule.to_string()))
 }
 
-// R219
 #[test]
 fn dangerous_commands_are_found_in_arguments_wherever_they_stand() {
     let rules = rules();
@@ -83,7 +82,6 @@ fn dangerous_commands_are_found_in_arguments_wherever_they_stand() {
     }
 }
 
-// R218
 #[test]
 fn names_and_descriptions_of_tools_are_classified() {
     let rules = rules();

@@ -62,7 +62,6 @@ fn what_stays_inside_passes_with_its_way_from_there() {
     }
 }
 
-// R141
 #[test]
 fn every_way_out_is_refused() {
     for (text, expected) in [
@@ -203,7 +202,6 @@ fn leads_out(text: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    // R141
     #[test]
     fn a_relative_path_that_passes_leads_out_to_nobody(
         parts in proptest::collection::vec(

@@ -40,7 +40,6 @@ fn a_listed_host_passes_however_it_is_written() {
     }
 }
 
-// R142
 #[test]
 fn every_other_destination_is_refused() {
     let unlisted = || UrlFault::Unlisted { meant: None };
@@ -128,7 +127,6 @@ fn every_other_destination_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    // R142
     #[test]
     fn what_passes_has_a_listed_host_right_behind_its_scheme(
         parts in proptest::collection::vec(
