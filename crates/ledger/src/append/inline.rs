@@ -38,6 +38,12 @@ impl InlineWriter {
         }
     }
 
+    /// Keeps everybody else from writing.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, Option<Writer>> {
+        self.writer.lock().unwrap()
+    }
+
     /// Writes a final record at once; `None` where it has to queue.
     pub(crate) fn write_now(&self, entry: &Final) -> Option<Written> {
         for _ in 0..LOOKS {

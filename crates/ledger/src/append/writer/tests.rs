@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::append::Ledger;
+use crate::append::inline::InlineWriter;
 use crate::append::queue::Replies;
 use crate::append::sync::Disk;
 use crate::ending::Arrival;
@@ -309,6 +310,23 @@ fn write_all(writer: &mut Writer, jobs: impl IntoIterator<Item = Job>) {
     while let Ok(first) = inbox.try_recv() {
         assert!(writer.turn(Some(first), &inbox, &mut Vec::new()) == Turn::Continue);
     }
+}
+
+#[test]
+fn a_caller_writes_for_itself_while_nobody_else_does_and_queues_while_somebody_does() {
+    let folder = Folder::new();
+    let inline = InlineWriter::new(by_hand(&folder));
+    let low = Final {
+        arrival: sample::arrival(),
+        ending: sample::called(Risk::Low, Status::Success, Some(true)),
+        size_bytes_out: 0,
+        count: 1,
+    };
+    assert_eq!(inline.write_now(&low).map(|written| written.seq), Some(1));
+    let held = inline.hold();
+    assert!(inline.write_now(&low).is_none());
+    drop(held);
+    assert_eq!(records(&folder).len(), 1);
 }
 
 #[test]
