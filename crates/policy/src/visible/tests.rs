@@ -3,13 +3,15 @@ use std::collections::BTreeMap;
 use cedar_policy::PolicySet;
 use proptest::prelude::*;
 use proptest::sample::select;
-use vocabulary::{ActorType, ClaimValue, Principal};
+use vocabulary::{ActorType, ClaimValue, Era, Principal, Trust};
 
 use super::*;
-use crate::Verdict;
 use crate::context;
 use crate::decide::DEFAULT_DENY;
-use crate::tests::{ANYBODY, agent, ask, call, in_groups, list, server, snapshot, tree};
+use crate::tests::{
+    ANYBODY, agent, ask, call, definition, discovery, facts, in_groups, list, now, rules, server, snapshot, tree,
+};
+use crate::{Discovery, Shown, Verdict, merge};
 
 #[test]
 fn a_rule_that_asks_for_arguments_lists_the_tool_and_one_that_nothing_can_meet_does_not() {
@@ -126,6 +128,38 @@ fn rules_that_ask_the_same_are_worked_out_once_and_still_hold_for_their_own_scop
             ["files/read", "web/fetch", "web/post"],
             "`files/write` and `web` are of higher risk"
         );
+    }
+}
+
+#[test]
+fn of_a_tool_with_several_definitions_a_client_sees_the_one_it_can_use() {
+    let (asks, waits, tells) = ("asks", "asks and waits", "tells");
+    let described = |name: &str, text: &str| definition(name, "{}").replace(&format!("does {name}"), text);
+    let shown = |era: Era, first: &str, second: &str| Shown {
+        to: Face { era, ..ANYBODY },
+        definitions: [definition("a", "{}"), described("b", first), described("c", second)]
+            .map(|text| text.as_bytes().into())
+            .to_vec(),
+    };
+    let facts = facts("both", Trust::Verified);
+    let discovery = Discovery {
+        shown: vec![shown(Era::Legacy, asks, tells), shown(Era::Modern, waits, asks)],
+        ..discovery("both", &[])
+    };
+    let stored = merge(None, discovery, &facts, now()).stored;
+    let inventory = Inventory::assemble(&[facts], &[stored]);
+    for (permitted, tool, legacy, modern) in [("both/b", "b", asks, waits), ("both/c", "c", tells, asks)] {
+        let text = format!("permit(principal, action, resource == Tool::\"{permitted}\");");
+        let snapshot = PolicySnapshot::build(inventory.clone(), Arc::new(rules(&text)), 1);
+        let caller = snapshot.caller(&Arc::new(agent("a")));
+        for (era, expected) in [(Era::Legacy, legacy), (Era::Modern, modern)] {
+            let seen = snapshot.visible(&caller, None, Face { era, ..ANYBODY });
+            let seen: Vec<String> = seen
+                .iter()
+                .map(|tool| String::from_utf8_lossy(&tool.definition).into_owned())
+                .collect();
+            assert_eq!(seen, [described(tool, expected)]);
+        }
     }
 }
 
@@ -461,8 +495,8 @@ proptest! {
 #[test]
 #[ignore = "prints timings, asserts nothing"]
 fn roughly_how_long_a_decision_and_a_list_take() {
-    use crate::tests::{definition, discovered, facts};
-    let facts = facts("files", vocabulary::Trust::Verified);
+    use crate::tests::discovered;
+    let facts = facts("files", Trust::Verified);
     let definitions: Vec<String> = (0..500).map(|number| definition(&format!("t{number}"), "{}")).collect();
     let definitions: Vec<&str> = definitions.iter().map(String::as_str).collect();
     let inventory = Inventory::assemble(
@@ -489,7 +523,7 @@ fn roughly_how_long_a_decision_and_a_list_take() {
         ("by group", (0..1000).map(by_group).collect()),
     ];
     for (shape, text) in shapes {
-        let snapshot = PolicySnapshot::build(inventory.clone(), Arc::new(crate::tests::rules(&text)), 1);
+        let snapshot = PolicySnapshot::build(inventory.clone(), Arc::new(rules(&text)), 1);
         let who = Arc::new(in_groups("a", &["g1", "g2", "x", "y"]));
         let start = std::time::Instant::now();
         let caller = snapshot.caller(&who);
