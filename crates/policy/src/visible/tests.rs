@@ -147,7 +147,7 @@ fn of_a_tool_with_several_definitions_a_client_sees_the_one_it_can_use() {
         ..discovery("both", &[])
     };
     let stored = merge(None, discovery, &facts, now()).stored;
-    let inventory = Inventory::assemble(&[facts], &[stored]);
+    let inventory = Inventory::assemble(&[facts], &[stored], &|_, _| None);
     for (permitted, tool, legacy, modern) in [("both/b", "b", asks, waits), ("both/c", "c", tells, asks)] {
         let text = format!("permit(principal, action, resource == Tool::\"{permitted}\");");
         let snapshot = PolicySnapshot::build(inventory.clone(), Arc::new(rules(&text)), 1);
