@@ -41,7 +41,7 @@ impl InlineWriter {
     /// Keeps everybody else from writing.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, Option<Writer>> {
-        self.writer.lock().unwrap()
+        vocabulary::lock(&self.writer)
     }
 
     /// Writes a final record at once; `None` where it has to queue.
