@@ -89,7 +89,7 @@ async fn bad_servers(stage: Stage) {
 
 async fn servers_without_a_word(stage: Stage) {
     let scene = Scene::set(stage).await;
-    let gateway = gateway(&scene, "6s", &[&["--silent"], &["--crash"]]).await;
+    let gateway = gateway(&scene, "15s", &[&["--silent"], &["--crash"]]).await;
     must_be_unknown(&scene, &gateway, "silent").await;
     must_be_unknown(&scene, &gateway, "crash").await;
     must_work(&scene, &gateway, "good").await;
