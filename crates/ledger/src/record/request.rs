@@ -264,8 +264,11 @@ fn write_message(line: &mut Line<'_>, message: &Message<'_>) {
     line.text(message.method.map(bounded).as_deref());
     line.raw(r#","risk":"#);
     line.text(facts.and_then(|facts| facts.risk).map(|risk| risk.as_str()));
-    line.raw(r#","risk_rule":"#);
-    line.text(facts.and_then(|facts| facts.risk_rule.as_deref()));
+    // Only a call that was raised has one.
+    if let Some(rule) = facts.and_then(|facts| facts.risk_rule.as_deref()) {
+        line.raw(r#","risk_rule":"#);
+        line.text(Some(rule));
+    }
     line.raw(r#","server_id":"#);
     line.text(message.server_id.map(bounded).as_deref());
     line.raw(r#","session":"#);
