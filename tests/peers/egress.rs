@@ -148,7 +148,10 @@ async fn mcp_server_fetch_reaches_what_is_named() {
     .collect();
     // Inside, names resolve to stand-ins, which this server takes for private addresses; the gateway judges the real ones.
     let words = json!([interpreter, program, "--ignore-robots-txt", "--allow-private-ips"]);
-    let entry = json!({"command": words, "sandbox": {"read": read}});
+    // Its schema marks the URL, so the gateway would refuse the other host before the server is asked: named here, so that the
+    // walls are what refuses it.
+    let hosts = json!(["harbour.test:80", "elsewhere.test:80"]);
+    let entry = json!({"command": words, "sandbox": {"read": read}, "tools": {"fetch": {"hosts": hosts}}});
     hosts::page(80).await;
     let Some((gateway, agent)) = gateway(entry, 80).await else {
         return;
@@ -179,7 +182,11 @@ async fn mcp_server_fetch_turns_pages_into_text_as_it_is_added() {
     let reach = format!("net = \"allowlist\"\nallow = [\"harbour.test:80\"]\nprivate = [\"{range}/32\"]\n");
     let table = "[servers.web.sandbox]\n";
     assert!(written.contains(table), "{written}");
-    home.write_config(&written.replace(table, &format!("{table}{reach}")));
+    let named = "\n[servers.web.tools.fetch]\nhosts = [\"harbour.test:80\", \"elsewhere.test:80\"]\n";
+    home.write_config(&format!(
+        "{}{named}",
+        written.replace(table, &format!("{table}{reach}"))
+    ));
     hosts::page(80).await;
     let Some(gateway) = hosts::start_in(home).await else {
         return;
