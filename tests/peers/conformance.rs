@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::fixture::Fixture;
 use super::suite::{CURRENT, LEGACY, MODERN, Verdict, run_server, suite_command};
 use super::{modules, node, script, shim};
-use crate::support::Gateway;
 use crate::support::environment::{Finished, portreeve};
+use crate::support::{Gateway, Modern};
 
 const OLD: &str = "conformance-0.1";
 
@@ -90,6 +91,9 @@ async fn a_legacy_server_in_the_sandbox_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_server_in_the_sandbox_conforms() {
     let behind = Fixture::inside("modern").await;
+    // The suite looks at the clock, and a process of its own is slow to start.
+    let warm = Modern::new(&behind.0, "/mcp/fixture", &behind.1);
+    warm.call("test_simple_text", json!({})).await;
     let verdict = serve_behind(behind, CURRENT, &["--requirements", MODERN]).await;
     let warned = ["prompts", "tools"]
         .map(|list| format!("server-stateless:sep-2575-server-sends-{list}-list-changed-on-subscription"));
