@@ -37,6 +37,19 @@ pub struct PackFault {
     pub hint: String,
 }
 
+impl PackFault {
+    /// At a byte of a pack.
+    pub(crate) fn at(pack: &Pack<'_>, at: usize, what: String, hint: &str) -> Self {
+        let line = pack.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+        Self {
+            pack: pack.name.to_owned(),
+            line,
+            what,
+            hint: hint.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for PackFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}; {}", self.pack, self.line, self.what, self.hint)
@@ -135,7 +148,7 @@ pub(super) fn compile(embedded: Pack<'_>, packs: &[Pack<'_>]) -> Result<Detector
     let allowed = allowed_of(&raw, &mut faults);
     let keywords = keywords_of(&raw);
     let Some(keywords) = Keywords::new(keywords)
-        .map_err(|what| faults.push(fault(&embedded, 0, what, "use fewer or shorter keywords")))
+        .map_err(|what| faults.push(PackFault::at(&embedded, 0, what, "use fewer or shorter keywords")))
         .ok()
         .filter(|_| faults.is_empty())
     else {
@@ -168,7 +181,7 @@ pub(super) fn compile(embedded: Pack<'_>, packs: &[Pack<'_>]) -> Result<Detector
 pub(super) fn parse(pack: Pack<'_>) -> Result<RawPack, PackFault> {
     toml::from_str(pack.text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        fault(
+        PackFault::at(
             &pack,
             at,
             error.message().to_owned(),
@@ -185,7 +198,7 @@ fn rules_of(packs: &[(Pack<'_>, RawPack)], faults: &mut Vec<PackFault>) -> Vec<R
         for rule in &raw.rule {
             if !ids.insert(rule.get_ref().id.as_str()) {
                 let what = format!("the rule id `{}` is used twice", rule.get_ref().id);
-                faults.push(fault(pack, rule.span().start, what, "give the rule another id"));
+                faults.push(PackFault::at(pack, rule.span().start, what, "give the rule another id"));
             }
             written.push((pack, rule));
         }
@@ -225,7 +238,7 @@ fn wake_of(check: Check) -> Wake {
 
 fn rule_of(pack: &Pack<'_>, spanned: &Spanned<RawRule>) -> Result<Rule, PackFault> {
     let raw = spanned.get_ref();
-    let here = |what: &str, hint| fault(pack, spanned.span().start, format!("rule `{}`: {what}", raw.id), hint);
+    let here = |what: &str, hint| PackFault::at(pack, spanned.span().start, format!("rule `{}`: {what}", raw.id), hint);
     let wake = wake_of(raw.check);
     if raw.keywords.is_empty() != (wake == Wake::Digits) {
         return Err(here(
@@ -247,7 +260,7 @@ fn rule_of(pack: &Pack<'_>, spanned: &Spanned<RawRule>) -> Result<Rule, PackFaul
     }
     let bad = |place: &Spanned<String>, what: String| {
         let what = format!("rule `{}`: {what}", raw.id);
-        fault(
+        PackFault::at(
             pack,
             place.span().start,
             what,
@@ -299,7 +312,7 @@ fn allowed_of(packs: &[(Pack<'_>, RawPack)], faults: &mut Vec<PackFault>) -> Vec
             let RawAllow { rule, server, tool } = allow.get_ref();
             if !ids.contains(rule.as_str()) {
                 let what = format!("`{rule}` is not a rule");
-                faults.push(fault(pack, allow.span().start, what, "name the id of a rule"));
+                faults.push(PackFault::at(pack, allow.span().start, what, "name the id of a rule"));
             }
             allowed.push(Allowed {
                 rule: Arc::from(rule.as_str()),
@@ -338,7 +351,7 @@ fn example_faults(detector: &Detector, pack: &Pack<'_>, raw: &RawPack) -> Vec<Pa
                 .any(|text| finds(detector, &rule.id, &text.joined()) != wanted);
             if broken {
                 let what = format!("rule `{}` {what}", rule.id);
-                faults.push(fault(
+                faults.push(PackFault::at(
                     pack,
                     spanned.span().start,
                     what,
@@ -364,16 +377,6 @@ fn finds(detector: &Detector, id: &str, template: &str) -> bool {
         .find(&[piece], &excuse)
         .iter()
         .any(|finding| &*finding.rule == id)
-}
-
-fn fault(pack: &Pack<'_>, at: usize, what: String, hint: &str) -> PackFault {
-    let line = pack.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-    PackFault {
-        pack: pack.name.to_owned(),
-        line,
-        what,
-        hint: hint.to_owned(),
-    }
 }
 
 /// Part of the hash: findings may change with the code, too.

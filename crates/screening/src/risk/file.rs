@@ -64,7 +64,7 @@ fn rules_of(file: Pack<'_>, known: &[Rule]) -> Result<Vec<Rule>, Vec<PackFault>>
     let raw: RawFile = toml::from_str(file.text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let hint = "a rule has `id`, `risk`, `pattern` and `in`; see the page on risk";
-        vec![fault(&file, at, error.message().to_owned(), hint)]
+        vec![PackFault::at(&file, at, error.message().to_owned(), hint)]
     })?;
     let (mut rules, mut faults): (Vec<Rule>, Vec<PackFault>) = Default::default();
     for spanned in &raw.rule {
@@ -72,7 +72,7 @@ fn rules_of(file: Pack<'_>, known: &[Rule]) -> Result<Vec<Rule>, Vec<PackFault>>
         let id = shown(&spanned.get_ref().id);
         match rule_of(&file, spanned.get_ref()) {
             Ok(rule) if rules.iter().any(|other| other.id == rule.id) => {
-                faults.push(fault(
+                faults.push(PackFault::at(
                     &file,
                     at,
                     format!("the rule id `{id}` is used twice"),
@@ -81,7 +81,7 @@ fn rules_of(file: Pack<'_>, known: &[Rule]) -> Result<Vec<Rule>, Vec<PackFault>>
             }
             Ok(rule) if known.iter().any(|known| is_lowered(known, &rule)) => {
                 let what = format!("rule `{id}` would make less of what is critical");
-                faults.push(fault(&file, at, what, "leave it critical: nothing lowers that"));
+                faults.push(PackFault::at(&file, at, what, "leave it critical: nothing lowers that"));
             }
             Ok(rule) => rules.push(rule),
             Err(found) => faults.push(found),
@@ -97,7 +97,7 @@ fn is_lowered(known: &Rule, rule: &Rule) -> bool {
 
 fn rule_of(file: &Pack<'_>, raw: &RawRule) -> Result<Rule, PackFault> {
     let id = shown(&raw.id);
-    let wrong = |at: usize, what: &str, hint: &str| fault(file, at, format!("rule `{id}`: {what}"), hint);
+    let wrong = |at: usize, what: &str, hint: &str| PackFault::at(file, at, format!("rule `{id}`: {what}"), hint);
     let at = raw.risk.span().start;
     if raw.id.is_empty()
         || raw.id.len() > 64
@@ -178,14 +178,4 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 /// An id as it can be shown in a fault.
 fn shown(id: &str) -> String {
     id.chars().take(64).flat_map(char::escape_debug).collect()
-}
-
-fn fault(file: &Pack<'_>, at: usize, what: String, hint: &str) -> PackFault {
-    let line = file.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-    PackFault {
-        pack: file.name.to_owned(),
-        line,
-        what,
-        hint: hint.to_owned(),
-    }
 }

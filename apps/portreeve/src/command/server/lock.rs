@@ -210,9 +210,9 @@ fn signer(key: &str, trusted: &[Verifier]) -> anyhow::Result<Signer> {
     match named {
         Some(public) => Signer::from_pem(text.expose(), public.name()),
         None => {
-            let placeholder = vocabulary::note::KeyName::parse("unnamed")?;
+            let any_name = vocabulary::note::KeyName::parse("unnamed")?;
             // A file that holds no key is told so first.
-            Signer::from_pem(text.expose(), &placeholder).map_err(|fault| anyhow::anyhow!("`{shown}` {fault}"))?;
+            Signer::from_pem(text.expose(), &any_name).map_err(|fault| anyhow::anyhow!("`{shown}` {fault}"))?;
             anyhow::bail!(
                 "`{shown}` holds a key without a name; make one with `portreeve keygen`, or put its public key into `trust.keys`"
             )
