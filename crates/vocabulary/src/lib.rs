@@ -36,4 +36,4 @@ pub use reason::{ReasonCode, Remedy};
 pub use risk::{Classified, Hints, Risk, RiskFound, RiskSource, Trust};
 pub use secret::Secret;
 pub use spelling::nearest;
-pub use tool::{NameFault, ServerId, ToolId, ToolName};
+pub use tool::{NameFault, ServerId, Shadowing, ToolId, ToolName};

@@ -103,6 +103,27 @@ impl fmt::Display for ToolId {
     }
 }
 
+/// Why a tool may be taken for another server's, or is set against it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Shadowing {
+    /// Its name has letters of scripts that nobody writes together.
+    MixedScripts,
+    /// Its name is another one and looks the same.
+    LooksLike(ToolId),
+    /// Its definition tells models what to do with that tool.
+    OrdersAbout(ToolId),
+}
+
+impl fmt::Display for Shadowing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MixedScripts => f.write_str("its name mixes scripts"),
+            Self::LooksLike(other) => write!(f, "its name looks like that of {other}"),
+            Self::OrdersAbout(other) => write!(f, "its definition gives orders about {other}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
