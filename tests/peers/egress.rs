@@ -94,6 +94,49 @@ async fn the_fetch_of_node_needs_no_proxy_variables() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_url_and_no_redirect_leads_to_a_host_that_is_not_allowed() {
+    // R142
+    if !hosts::is_possible() {
+        return;
+    }
+    hosts::page(80).await;
+    let mut server = fetching_server();
+    server["tools"] = json!({"fetch": {"urls": ["/url"]}});
+    let Some((gateway, agent)) = gateway(server, 80).await else {
+        return;
+    };
+    let fetch = async |url: &str| agent.call("fetch", json!({ "url": url })).await;
+    for url in [
+        "http://elsewhere.test/".to_owned(),
+        format!("http://{}/", hosts::address()),
+        "http://harbour.test@elsewhere.test/".to_owned(),
+        "http://ann@harbour.test/".to_owned(),
+        "http://h\u{430}rbour.test/".to_owned(),
+        "http://harbour.test:81/".to_owned(),
+    ] {
+        let answer = fetch(&url).await;
+        assert_eq!(
+            answer.reason_codes(),
+            ["DENY_HOST_NOT_ALLOWED"],
+            "{url}: {}",
+            answer.text()
+        );
+    }
+    assert!(attempts(&gateway, "elsewhere.test").is_empty(), "nothing was tried");
+    // The first host is allowed, and what it leads to is beyond what arguments say: the sandbox holds it.
+    let near = fetch("http://harbour.test/away?http://harbour.test/").await;
+    assert!(near.text().contains(PAGE), "{}\n{}", near.text(), gateway.logs());
+    let away = fetch("http://harbour.test/away?http://elsewhere.test/").await;
+    assert_eq!(away.result()["isError"], true, "{}", away.text());
+    assert!(!away.text().contains(PAGE), "{}", away.text());
+    eventually("the attempt is in the log", 10, async || {
+        let blocked = ("blocked".to_owned(), "domain_not_allowlisted".to_owned());
+        attempts(&gateway, "elsewhere.test").contains(&blocked)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_fetch_of_node_reaches_another_port_that_is_named() {
     // R147
     let certificate = self_signed(&["harbour.test", "elsewhere.test"]);

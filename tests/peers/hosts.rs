@@ -21,7 +21,7 @@ pub(super) fn address() -> Ipv4Addr {
     Ipv4Addr::new(127, 77, a, b)
 }
 
-/// A web server on a port of the address; `/page.html` is HTML, everything else plain text.
+/// A web server on a port of the address; `/page.html` is HTML, `/away?URL` leads to that URL, everything else is plain text.
 pub(super) async fn page(port: u16) {
     let listener = TcpListener::bind((address(), port)).await.unwrap();
     tokio::spawn(async move {
@@ -35,6 +35,13 @@ pub(super) async fn page(port: u16) {
 pub(super) async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut asked = [0; 4096];
     let read = stream.read(&mut asked).await.unwrap_or(0);
+    if let Some(away) = String::from_utf8_lossy(&asked[..read]).strip_prefix("GET /away?") {
+        let place = away.split(' ').next().unwrap_or_default();
+        let head = format!("HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.shutdown().await;
+        return;
+    }
     let body = match asked[..read].starts_with(b"GET /page.html ") {
         true => format!("<!doctype html><title>Tides</title><h1>Tides</h1><p>{PAGE}</p>"),
         false => PAGE.to_owned(),

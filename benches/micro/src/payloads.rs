@@ -1,6 +1,8 @@
 //! Payloads: splitting envelopes, guarding results, checking arguments.
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+
+use anyhow::{Result, anyhow, ensure};
 use bytes::Bytes;
 use sandbox::{Directory, Leads, Patience};
 use screening::arguments::{
@@ -9,6 +11,7 @@ use screening::arguments::{
 use screening::result::validate::{Declared, ValidationRules};
 use screening::result::walk::Message;
 use screening::result::{self, Guards, Origin, OutputTrust, Raw, Rules, Sanitisation};
+use screening::risk::RiskRules;
 use serde_json::{Value, json};
 use vocabulary::json::Limits;
 use vocabulary::{HostList, HostPattern};
@@ -84,7 +87,7 @@ pub(crate) fn measure(only: &str) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A call of 1 KB with paths and URLs: against its schema alone, by what they say, and followed on a disk.
+/// A call of 1 KB with paths and URLs: against its schema alone, by what they say, followed on a disk, and with the rules on risk.
 fn preflight(only: &str) -> Result<Vec<Figure>> {
     let place = std::env::temp_dir()
         .canonicalize()?
@@ -110,18 +113,7 @@ fn preflight(only: &str) -> Result<Vec<Figure>> {
         Ok(ToolRules::new(LIMITS, schema, fields))
     };
     let (with, without) = (rules(&fields)?, rules(&FieldRules::nothing())?);
-    let follow = |claims: &[PathClaim]| -> Vec<Lead> {
-        // As a call does: from memory, and from the disk where that does not know.
-        let look = |claim: &PathClaim, patience| {
-            Directory::without_links(&place, patience).map(|directory| directory.follow(&claim.relative))
-        };
-        let lead = |claim: &PathClaim| match look(claim, Patience::None) {
-            Ok(Leads::Beneath) => Lead::Inside,
-            Ok(Leads::Wait) | Err(_) if look(claim, Patience::Disk) == Ok(Leads::Beneath) => Lead::Inside,
-            Ok(Leads::Elsewhere | Leads::Wait) | Err(_) => Lead::Outside,
-        };
-        claims.iter().map(lead).collect()
-    };
+    let follow = |claims: &[PathClaim]| follow(&place, claims);
     let said = |claims: &[PathClaim]| vec![Lead::Inside; claims.len()];
     let run = |rules: &ToolRules, leads: &dyn Fn(&[PathClaim]) -> Vec<Lead>| {
         let judged = judge(Some(call.as_bytes()), rules, Some(&bounds));
@@ -142,8 +134,30 @@ fn preflight(only: &str) -> Result<Vec<Figure>> {
         run(&with, &said)
     });
     add("preflight of a call, paths followed too", &|| run(&with, &follow));
+    let risk = RiskRules::with_files(&[]).map_err(|_| anyhow!("the rules on risk"))?;
+    add("preflight of a call, paths, hosts and rules on risk", &|| {
+        let judged = judge(Some(call.as_bytes()), &with, Some(&bounds));
+        judged.is_ok_and(|judged| {
+            let leads = follow(judged.claims());
+            let checked = judged.settle(&leads);
+            checked.is_ok_and(|checked| risk.of_arguments(checked.tree()).is_none())
+        })
+    });
     std::fs::remove_dir_all(&place)?;
     Ok(figures)
+}
+
+/// As a call does: from memory, and from the disk where that does not know.
+fn follow(place: &Path, claims: &[PathClaim]) -> Vec<Lead> {
+    let look = |claim: &PathClaim, patience| {
+        Directory::without_links(place, patience).map(|directory| directory.follow(&claim.relative))
+    };
+    let lead = |claim: &PathClaim| match look(claim, Patience::None) {
+        Ok(Leads::Beneath) => Lead::Inside,
+        Ok(Leads::Wait) | Err(_) if look(claim, Patience::Disk) == Ok(Leads::Beneath) => Lead::Inside,
+        Ok(Leads::Elsewhere | Leads::Wait) | Err(_) => Lead::Outside,
+    };
+    claims.iter().map(lead).collect()
 }
 
 const FIELDS_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},
