@@ -20,6 +20,7 @@ mod ledger;
 mod limits;
 pub(crate) mod packages;
 mod paths;
+mod pins;
 mod policy;
 mod preflight;
 mod readme;

@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod discovery;
+mod orders;
 mod plan;
 mod ports;
 mod processes;
@@ -27,8 +28,8 @@ use tokio::sync::watch;
 use vocabulary::Clock;
 
 pub(crate) use self::discovery::note as inventory_note;
+pub(crate) use self::orders::{Configured, approve_as_seen, heed_order, said};
 pub(crate) use self::plan::{facts, ledger_settings};
-pub(crate) use self::ports::approve_as_seen;
 pub use self::ports::{StateActivity, StateTokens};
 pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;

@@ -140,7 +140,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         query: &[
             ("server", "Only tools of this server."),
-            ("standing", "`approved` or `quarantined`."),
+            ("standing", "`approved`, `quarantined` or `disabled`."),
         ],
         ..get(
             "/tools",
@@ -163,7 +163,40 @@ pub(crate) static ROUTES: &[Route] = &[
             "/tools/{server}/{tool}/approve",
             "Approves a tool's definition.",
             "ToolInFull",
-            act!(inventory::approve),
+            act!(inventory::orders::approve),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("tool.classify"),
+        body: Some("Classification"),
+        ..get(
+            "/tools/{server}/{tool}/classify",
+            "Says how dangerous a tool is. The configuration file's word stands above this one.",
+            "ToolInFull",
+            act!(inventory::orders::classify),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("tool.disable"),
+        body: Some("Nothing"),
+        ..get(
+            "/tools/{server}/{tool}/disable",
+            "Takes a tool out of every list and denies its calls.",
+            "ToolInFull",
+            act!(inventory::orders::disable),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("tool.enable"),
+        body: Some("Nothing"),
+        ..get(
+            "/tools/{server}/{tool}/enable",
+            "Lets a disabled tool be used again, as far as its pin does.",
+            "ToolInFull",
+            act!(inventory::orders::enable),
         )
     },
     get(

@@ -140,7 +140,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Tool",
-        r#"{"type":"object","required":["id","server","name","risk","trust","standing","cause","definition_hash","approved_hash","hints"],"properties":{"id":{"type":"string"},"server":{"type":"string"},"name":{"type":"string"},"risk":{"enum":["low","medium","high","critical"]},"trust":{"enum":["internal","verified","community","unknown"]},"standing":{"enum":["approved","quarantined"]},"cause":{"type":["string","null"]},"definition_hash":{"type":"string"},"approved_hash":{"type":["string","null"]},"hints":{"type":"object"}}}"#,
+        r#"{"type":"object","required":["id","kind","server","name","risk","risk_source","trust","standing","cause","definition_hash","approved_hash","output_schema"],"properties":{"id":{"type":"string"},"kind":{"enum":["tool","prompt","resource","template","instructions"]},"server":{"type":"string"},"name":{"type":"string"},"risk":{"enum":["low","medium","high","critical"]},"risk_source":{"enum":["operator","hint","pattern","default"]},"trust":{"enum":["internal","verified","community","unknown"]},"standing":{"enum":["approved","quarantined","disabled"]},"cause":{"type":["string","null"]},"definition_hash":{"type":"string"},"approved_hash":{"type":["string","null"]},"output_schema":{"type":"string"},"hints":{"type":"object"},"classified":{"type":["object","null"],"description":"Who classified it while the gateway ran, and when."},"disabled":{"type":["object","null"],"description":"Who disabled it, and when."}}}"#,
     ),
     (
         "Tools",
@@ -155,6 +155,11 @@ const SCHEMAS: &[(&str, &str)] = &[
         r#"{"type":"object","additionalProperties":false,"properties":{"definition_hash":{"type":"string","description":"The definition that was looked at; if the server has changed it since, nothing is approved."}}}"#,
     ),
     (
+        "Classification",
+        r#"{"type":"object","additionalProperties":false,"required":["risk"],"properties":{"risk":{"enum":["low","medium","high","critical"]}}}"#,
+    ),
+    ("Nothing", r#"{"type":"object","additionalProperties":false}"#),
+    (
         "Server",
         r#"{"type":"object","required":["id","url","trust","reach","reason","discovered","tools","quarantined"],"properties":{"id":{"type":"string"},"url":{"type":"string"},"trust":{"type":["string","null"]},"reach":{"enum":["unknown","up","degraded","down"]},"reason":{"type":["string","null"]},"ending":{"type":["string","null"],"description":"How its process ended."},"stderr":{"type":["array","null"],"items":{"type":"string"},"description":"The last lines its process wrote to standard error, without secrets."},"log":{"type":["string","null"]},"hints":{"type":["array","null"],"items":{"type":"string"}},"discovered":{"type":["string","null"],"format":"date-time"},"tools":{"type":"integer"},"quarantined":{"type":"integer"}}}"#,
     ),
@@ -168,7 +173,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Explanation",
-        r#"{"type":"object","required":["decision","policy_id","reason_code","told_to_caller","visible","policies","policy_set","epoch"],"properties":{"decision":{"enum":["allow","deny","require_approval"]},"policy_id":{"type":"string"},"reason_code":{"type":"string"},"told_to_caller":{"type":"string"},"visible":{"type":"boolean"},"standing":{"enum":["approved","quarantined","not_offered","undiscovered","server_not_configured"],"description":"What is known of the tool. An undiscovered one is explained as if it were offered, with the risk the operator says, or high."},"policies":{"type":"array","items":{"type":"object","required":["policy_id","effect","finding","error"]}},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
+        r#"{"type":"object","required":["decision","policy_id","reason_code","told_to_caller","visible","policies","policy_set","epoch"],"properties":{"decision":{"enum":["allow","deny","require_approval"]},"policy_id":{"type":"string"},"reason_code":{"type":"string"},"told_to_caller":{"type":"string"},"visible":{"type":"boolean"},"standing":{"enum":["approved","quarantined","disabled","not_offered","undiscovered","server_not_configured"],"description":"What is known of the tool. An undiscovered one is explained as if it were offered, with the risk the operator says, or high."},"policies":{"type":"array","items":{"type":"object","required":["policy_id","effect","finding","error"]}},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
     ),
     (
         "ReloadOrder",

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
-use policy::PolicySnapshot;
+use policy::{ItemId, OperatorOrder, PolicySnapshot};
 use vocabulary::{ActorType, Digest, ReceiptId, Risk, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
@@ -203,6 +203,17 @@ pub enum Approval {
     Unusable(String),
 }
 
+/// What became of an operator's word on one thing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heeded {
+    /// It holds from the next request on.
+    Done,
+    /// The server has no such thing.
+    NotOffered,
+    /// It has no effect, and was not taken; the text says why and what to do instead.
+    Refused(&'static str),
+}
+
 /// Knows what exists.
 pub trait Inventory: Send + Sync {
     /// Inventory and policies as they stand.
@@ -231,6 +242,12 @@ pub trait Inventory: Send + Sync {
         seen: Digest,
         operator: &Operator,
     ) -> Result<Approval, PortError>;
+
+    /// Takes an operator's word on one thing; leaves an `inventory` record.
+    ///
+    /// # Errors
+    /// When the store or the log fails.
+    fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError>;
 }
 
 /// How a server was found last.

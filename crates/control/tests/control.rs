@@ -17,16 +17,17 @@ use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use ledger::{Event, LedgerDown, Verdict};
 use policy::{
-    Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown, StoredServer, approve, merge,
+    Discovery, Inventory, ItemId, OperatorOrder, PolicyFile, PolicySnapshot, Rules, Said, ServerFacts, Shown,
+    StoredServer, approve, heed, merge,
 };
 use portreeve_control::ports::{
-    Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Inventory as InventoryPort, Later, PortError, Ports,
-    RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, TokenKind, TokenView, Tokens,
-    Trouble,
+    Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Heeded, Inventory as InventoryPort, Later, PortError,
+    Ports, RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, TokenKind, TokenView,
+    Tokens, Trouble,
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
-use vocabulary::{ActorType, Clock, Digest, ServerId, ServerScope, Timestamp, ToolName, Trust};
+use vocabulary::{ActorType, Clock, Digest, Risk, ServerId, ServerScope, Timestamp, ToolName, Trust};
 
 /// A control plane whose every port is in sight.
 struct Desk {
@@ -274,7 +275,7 @@ impl InventoryPort for Port {
         )))
     }
 
-    fn risk_of_arguments(&self, _: &vocabulary::json::Value<'_>) -> Option<vocabulary::Risk> {
+    fn risk_of_arguments(&self, _: &vocabulary::json::Value<'_>) -> Option<Risk> {
         None
     }
 
@@ -290,6 +291,19 @@ impl InventoryPort for Port {
         }
         approve(&mut stored, tool.as_str(), seen).unwrap();
         Ok(Approval::Approved)
+    }
+
+    fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError> {
+        let said = Said {
+            by: operator.name().to_owned(),
+            at: Timestamp::from_micros(0),
+        };
+        if order == OperatorOrder::Classify(Risk::Low) {
+            return Ok(Heeded::Refused("nobody lowers this"));
+        }
+        let mut stored = self.0.server.lock().unwrap();
+        heed(&mut stored, (item.kind, &item.name), order, said).unwrap();
+        Ok(Heeded::Done)
     }
 }
 
@@ -588,6 +602,62 @@ async fn records_leave_exactly_as_stored() {
         "limit=1&limit=2",
     ] {
         assert_eq!(desk.get(&format!("/api/v1/activity?{bad}")).await.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_is_classified_disabled_and_enabled_and_each_is_on_record() {
+    let desk = Desk::new();
+    let tool = "/api/v1/tools/files/get%2Fit";
+    desk.post(&format!("{tool}/approve"), json!({})).await;
+    let classified = desk
+        .post(&format!("{tool}/classify"), json!({"risk": "critical"}))
+        .await;
+    assert_eq!(classified.status, 200);
+    let classified = classified.json();
+    assert_eq!(
+        (&classified["risk"], &classified["risk_source"]),
+        (&json!("critical"), &json!("operator"))
+    );
+    assert!(classified["classified"]["by"].is_string(), "{classified}");
+    let refused = desk.post(&format!("{tool}/classify"), json!({"risk": "low"})).await;
+    assert_eq!(
+        (refused.status, refused.json()["error"]["message"].as_str()),
+        (409, Some("nobody lowers this"))
+    );
+    assert_eq!(
+        desk.post(&format!("{tool}/classify"), json!({"risk": "mild"}))
+            .await
+            .status,
+        400
+    );
+    assert_eq!(desk.post(&format!("{tool}/classify"), json!({})).await.status, 400);
+    let disabled = desk.post(&format!("{tool}/disable"), json!({})).await.json();
+    assert_eq!(
+        (&disabled["standing"], &disabled["cause"]),
+        (&json!("disabled"), &Value::Null)
+    );
+    let listed = desk.get("/api/v1/tools?standing=disabled").await.json();
+    assert_eq!(listed["tools"][0]["id"], "files/get/it");
+    let enabled = desk.post(&format!("{tool}/enable"), json!({})).await.json();
+    assert_eq!(enabled["standing"], "approved");
+    for order in ["disable", "enable", "classify"] {
+        let path = format!("/api/v1/tools/files/none/{order}");
+        assert_eq!(
+            desk.post(&path, json!({"risk": "low"})).await.status,
+            if order == "classify" { 404 } else { 400 }
+        );
+        if order != "classify" {
+            assert_eq!(desk.post(&path, json!({})).await.status, 404, "{order}");
+        }
+    }
+    let records = desk.records();
+    for order in [
+        "tool.classify done files/get/it",
+        "tool.disable done files/get/it",
+        "tool.enable done files/get/it",
+    ] {
+        assert!(records.iter().any(|record| record == order), "{order}: {records:?}");
     }
 }
 

@@ -327,6 +327,7 @@ fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<
     let waits = |(_, entry): &(usize, &Arc<ToolEntry>)| match &entry.standing {
         Standing::Quarantined(QuarantineCause::FirstSight | QuarantineCause::NewTool) => true,
         Standing::Approved
+        | Standing::Disabled
         | Standing::Quarantined(
             QuarantineCause::Doubtful | QuarantineCause::Changed { .. } | QuarantineCause::BadDefinition(_),
         ) => false,

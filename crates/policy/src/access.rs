@@ -245,6 +245,7 @@ impl PolicySnapshot {
         }
         match target.entry().map(|entry| &entry.standing) {
             Some(Standing::Quarantined(_)) => return Err(builtin(ReasonCode::DenyToolQuarantined, target.entry())),
+            Some(Standing::Disabled) => return Err(builtin(ReasonCode::DenyToolDisabled, target.entry())),
             Some(Standing::Approved) | None => {}
         }
         let is_beside_tools = matches!(target, Target::Resource { .. } | Target::Prompt { .. });

@@ -13,11 +13,13 @@ pub(crate) mod entry;
 pub(crate) mod offered;
 pub(crate) mod pin;
 pub(crate) mod snapshot;
+pub(crate) mod word;
 
 use entry::{
     DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read,
 };
 use pin::{Presence, StoredServer, StoredTool};
+use word::{ItemKind, Word};
 
 /// What the operator says of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,9 +106,12 @@ impl Inventory {
         for facts in facts {
             let stored = stored.iter().find(|stored| stored.id == facts.id);
             servers.insert(facts.id.clone(), server_entry(facts, stored));
-            let offered = stored.iter().flat_map(|stored| &stored.tools);
-            let offered = offered.filter(|tool| tool.presence == Presence::Offered);
-            tools.extend(offered.map(|tool| tool_entry(facts, tool, risk_of)));
+            let Some(stored) = stored else { continue };
+            let offered = stored.tools.iter().filter(|tool| tool.presence == Presence::Offered);
+            tools.extend(offered.map(|tool| {
+                let word = stored.word(ItemKind::Tool, tool.name.as_str());
+                tool_entry(facts, tool, word, risk_of)
+            }));
         }
         tools.sort_by(|one: &ToolEntry, other| (&one.id, narrowness(one)).cmp(&(&other.id, narrowness(other))));
         for definitions in tools.chunk_by_mut(|one, other| one.id == other.id) {
@@ -140,6 +145,8 @@ impl Inventory {
             tier: server.tier,
             hints: Hints::default(),
             standing: Standing::Approved,
+            approved: None,
+            word: Word::default(),
             audience: Audience::EVERYBODY,
         };
         let tools = names.iter().map(tool).map(Arc::new).collect();
@@ -272,7 +279,7 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
     }
 }
 
-fn tool_entry(facts: &ServerFacts, tool: &StoredTool, risk_of: RiskOf<'_>) -> ToolEntry {
+fn tool_entry(facts: &ServerFacts, tool: &StoredTool, word: Option<&Word>, risk_of: RiskOf<'_>) -> ToolEntry {
     // The pin is compared with a digest computed anew, so that an edited store approves nothing.
     let (seen, hints, description, schemas) = match read(&tool.definition) {
         Ok(read) if read.name == tool.name => (read.hash, read.hints, read.description, read.schemas),
@@ -295,7 +302,13 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool, risk_of: RiskOf<'_>) -> To
             Standing::Quarantined(QuarantineCause::BadDefinition(fault)),
         ),
     };
-    let operator = facts.tools.get(tool.name.as_str()).copied().flatten();
+    let word = word.cloned().unwrap_or_default();
+    let standing = match word.disabled {
+        Some(_) => Standing::Disabled,
+        None => standing,
+    };
+    let in_the_file = facts.tools.get(tool.name.as_str()).copied().flatten();
+    let operator = in_the_file.or(word.risk.as_ref().map(|(risk, _)| *risk));
     let found = risk_of(tool.name.as_str(), &description).map(|found| found.risk);
     let classified = Classified::of_tool(operator, facts.trust, hints, found);
     ToolEntry {
@@ -318,6 +331,8 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool, risk_of: RiskOf<'_>) -> To
         tier: facts.tier,
         hints,
         standing,
+        approved: tool.approved,
+        word,
         audience: tool.audience,
     }
 }

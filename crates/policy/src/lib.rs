@@ -31,6 +31,7 @@ pub use inventory::pin::{
     approve, approve_instructions, merge,
 };
 pub use inventory::snapshot::{KnownTool, NotKnown, PolicySnapshot};
+pub use inventory::word::{ItemId, ItemKind, NoSuchItem, OperatorOrder, Said, Word, Words, heed};
 pub use inventory::{Inventory, InventoryStore, RiskOf, SandboxTier, ServerEntry, ServerFacts, StoreError};
 pub use limits::{CallLimits, InFlight, LimitRules, OverLimit, Rate, RateKey};
 pub use permit::{Permit, PermitFault, SpentPermit};

@@ -14,6 +14,7 @@ use vocabulary::{Digest, Timestamp};
 pub(crate) mod activity;
 pub(crate) mod inventory;
 pub(crate) mod tokens;
+pub(crate) mod words;
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -182,6 +183,17 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE servers ADD COLUMN forgot_pins INTEGER NOT NULL DEFAULT 0;
     UPDATE servers SET forgot_pins = 1
         WHERE (SELECT count(*) FROM tools WHERE server = servers.id AND presence = 'vanished') >= 4096;",
+    "CREATE TABLE words (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        disabled_by TEXT,
+        disabled_at INTEGER,
+        risk TEXT,
+        risk_by TEXT,
+        risk_at INTEGER,
+        PRIMARY KEY (server, kind, name)
+    ) STRICT;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

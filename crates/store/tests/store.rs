@@ -14,7 +14,7 @@ use ledger::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Event, Intent, Ledger, LedgerReader, MessageFacts, Note, Outcome,
     Position, Settings, TokenMode, TokenSource, Verdict,
 };
-use policy::{InventoryStore, Presence, StoredInstructions, StoredServer, StoredTool};
+use policy::{InventoryStore, ItemKind, Presence, Said, StoredInstructions, StoredServer, StoredTool, Word, Words};
 use portreeve_store::{
     Activity, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store, StoreFault,
     TokenKind, TokenRow,
@@ -116,6 +116,14 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         presence,
         audience: Audience::EVERYBODY,
     };
+    let said = |by: &str| Said {
+        by: by.to_owned(),
+        at: Timestamp::from_micros(7),
+    };
+    let word = |disabled: Option<&str>, risk: Option<Risk>| Word {
+        disabled: disabled.map(said),
+        risk: risk.map(|risk| (risk, said("carl"))),
+    };
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),
         discovered: Some(Timestamp::from_micros(5)),
@@ -139,6 +147,11 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
                 ..tool("b", Presence::Vanished)
             },
         ],
+        words: Words::from([
+            ((ItemKind::Tool, "a".into()), word(Some("ann"), Some(Risk::Low))),
+            ((ItemKind::Tool, "b".into()), word(None, Some(Risk::Critical))),
+            ((ItemKind::Prompt, "a".into()), word(Some("bob"), None)),
+        ]),
     };
     let other = StoredServer {
         id: ServerId::parse("web").unwrap(),
@@ -147,6 +160,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
+        words: Words::new(),
     };
     store.save(&server).unwrap();
     store.save(&other).unwrap();

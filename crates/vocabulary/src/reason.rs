@@ -48,6 +48,7 @@ reason_codes! {
     DenySecretInArguments "DENY_SECRET_IN_ARGUMENTS" "the arguments hold what looks like a secret" "leave the secret out";
     DenyToolNotFound "DENY_TOOL_NOT_FOUND" "no such tool is available to this caller" "list the tools and use one of those";
     DenyToolQuarantined "DENY_TOOL_QUARANTINED" "the tool waits for the operator's approval of its definition" "let the operator review it with `portreeve tool approve`";
+    DenyToolDisabled "DENY_TOOL_DISABLED" "the operator has disabled the tool" "let the operator enable it with `portreeve tool enable`";
     DenySandboxUnavailable "DENY_SANDBOX_UNAVAILABLE" "the sandbox the server needs cannot be built here" "let the operator run `portreeve doctor`";
     DenyNoPermission "DENY_NO_PERMISSION" "a policy forbids the call, or the token is not for this server" "ask for other arguments or other rights";
     DenyNoMatchingRule "DENY_NO_MATCHING_RULE" "no policy permits the call" "ask the operator for a policy that does";

@@ -4,17 +4,19 @@
 use std::sync::{Arc, Mutex};
 
 use control::ports::{
-    self, Approval, GatewayStatus, Later, PortError, Ports, Recorder, Reload, ReloadWhen, ServerHealth, ServerView,
+    self, Approval, GatewayStatus, Heeded, Later, PortError, Ports, Recorder, Reload, ReloadWhen, ServerHealth,
+    ServerView,
 };
 use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
-use policy::{Inventory, InventoryStore as _, PolicySnapshot};
+use policy::{Inventory, InventoryEvent, InventoryStore as _, ItemId, OperatorOrder, PolicySnapshot, StoredServer};
 use store::{Activity, Store};
 use vocabulary::{Clock, Digest, Risk, ServerId, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
-    StateActivity, StateTokens, approve_as_seen, facts, inventory_note, launcher_now, ledger_settings, supposing,
+    Configured, StateActivity, StateTokens, approve_as_seen, facts, heed_order, inventory_note, launcher_now,
+    ledger_settings, said, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -138,18 +140,54 @@ impl ports::Inventory for Desk {
         seen: Digest,
         operator: &Operator,
     ) -> Result<Approval, PortError> {
+        self.with_stored(server, |stored| approve_as_seen(stored, tool, seen), operator)
+            .map(|done| match done {
+                None => Approval::NotOffered,
+                Some(Ok(())) => Approval::Approved,
+                Some(Err(instead)) => instead,
+            })
+    }
+
+    fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError> {
+        let facts = facts(&self.config.servers, launcher_now(&self.config).as_deref());
+        let configured = Configured {
+            facts: facts.iter().find(|facts| facts.id == item.server),
+            risk_of: &|name, description| self.config.risk_of(name, description),
+        };
+        let said = said(operator, Clock::system().now());
+        self.with_stored(
+            &item.server,
+            |stored| heed_order(stored, &configured, (item, order), said),
+            operator,
+        )
+        .map(|done| match done {
+            None => Heeded::NotOffered,
+            Some(Ok(())) => Heeded::Done,
+            Some(Err(instead)) => instead,
+        })
+    }
+}
+
+impl Desk {
+    /// Changes what is stored of a server, and records it first. `None` if nothing is stored of it.
+    fn with_stored<Instead>(
+        &self,
+        server: &ServerId,
+        change: impl FnOnce(&mut StoredServer) -> Result<InventoryEvent, Instead>,
+        operator: &Operator,
+    ) -> Result<Option<Result<(), Instead>>, PortError> {
         let stored = self.store.load().map_err(PortError::new)?;
         let Some(mut known) = stored.into_iter().find(|known| known.id == *server) else {
-            return Ok(Approval::NotOffered);
+            return Ok(None);
         };
-        let event = match approve_as_seen(&mut known, tool, seen) {
+        let event = match change(&mut known) {
             Ok(event) => event,
-            Err(instead) => return Ok(instead),
+            Err(instead) => return Ok(Some(Err(instead))),
         };
         let note = inventory_note(&event, operator.name());
         self.log.append(Event::Inventory(note)).map_err(PortError::new)?;
         self.store.save(&known).map_err(PortError::new)?;
-        Ok(Approval::Approved)
+        Ok(Some(Ok(())))
     }
 }
 

@@ -173,6 +173,7 @@ fn standing_note(server: &str, standing: &str) -> Option<String> {
              you gave it, else `high`"
         ),
         "not_offered" => format!("`{server}` offers no such tool; see `portreeve tool list --server {server}`"),
+        "disabled" => format!("the tool is disabled; see `portreeve tool enable '{server}/…'`"),
         "quarantined" => format!("the tool waits for approval; see `portreeve tool approve '{server}/*'`"),
         "server_not_configured" => format!("no server `{server}` is configured"),
         _ => return None,

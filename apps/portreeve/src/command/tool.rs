@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
+use vocabulary::Risk;
 
 use super::access::{Access, encoded};
 use super::output::{self, Form, cell, flatten};
@@ -39,6 +40,30 @@ pub(super) enum Tool {
         #[command(flatten)]
         form: Form,
     },
+    /// Say how dangerous a tool is; the configuration file's word stands above this one
+    Classify {
+        #[arg(value_name = "SERVER/TOOL", value_parser = tool_id)]
+        tool: ToolArgument,
+        /// low, medium, high or critical
+        #[arg(long, value_name = "RISK", value_parser = risk)]
+        risk: Risk,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Take a tool out of every list and deny its calls
+    Disable {
+        #[arg(value_name = "SERVER/TOOL", value_parser = tool_id)]
+        tool: ToolArgument,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Let a disabled tool be used again, as far as its pin does
+    Enable {
+        #[arg(value_name = "SERVER/TOOL", value_parser = tool_id)]
+        tool: ToolArgument,
+        #[command(flatten)]
+        form: Form,
+    },
 }
 
 /// `SERVER/TOOL`; server ids hold no `/`, so the first one splits.
@@ -66,6 +91,11 @@ impl Tool {
             Self::Show { tool, form } => show(&access, &tool, form).await,
             Self::Approve { tool, hash, form } if tool.name == "*" => approve_all(&access, &tool, hash, form).await,
             Self::Approve { tool, hash, form } => approve(&access, &tool, hash, form).await,
+            Self::Classify { tool, risk, form } => {
+                order(&access, &tool, ("classify", json!({ "risk": risk.as_str() })), form).await
+            }
+            Self::Disable { tool, form } => order(&access, &tool, ("disable", json!({})), form).await,
+            Self::Enable { tool, form } => order(&access, &tool, ("enable", json!({})), form).await,
         };
         access.close().await?;
         done.map(|()| ExitCode::SUCCESS)
@@ -135,6 +165,25 @@ async fn approve(access: &Access, tool: &ToolArgument, hash: Option<String>, for
             cell(&approved, "/approved_hash")
         )),
     }
+}
+
+/// Gives an order about one tool, and tells how it stands then.
+async fn order(access: &Access, tool: &ToolArgument, order: (&str, Value), form: Form) -> anyhow::Result<()> {
+    let (word, body) = order;
+    let now = access.post(&format!("{}/{word}", tool.path()), &body).await?;
+    match form.json {
+        true => output::line(&now.to_string()),
+        false => output::line(&format!(
+            "{} is {}, its risk is {}",
+            cell(&now, "/id"),
+            cell(&now, "/standing"),
+            cell(&now, "/risk")
+        )),
+    }
+}
+
+fn risk(word: &str) -> Result<Risk, String> {
+    Risk::parse(word).ok_or_else(|| "it is one of low, medium, high and critical".to_owned())
 }
 
 /// Approves every tool of a server that waits, each as it is listed now.

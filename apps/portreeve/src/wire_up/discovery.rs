@@ -281,6 +281,9 @@ fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
         | Change::ToolVanished { .. }
         | Change::ToolRejected { .. }
         | Change::ToolApproved { .. }
+        | Change::Disabled { .. }
+        | Change::Enabled { .. }
+        | Change::Classified { .. }
         | Change::InstructionsChanged { .. }
         | Change::InstructionsApproved { .. } => None,
     })
@@ -369,9 +372,9 @@ fn unusable_schemas(before: Option<&StoredServer>, merged: &Merged, mode: Mode) 
 
 /// What an inventory event says in the log.
 pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
-    let subject = match event.change.tool() {
-        Some(tool) => format!("{}/{}", event.server, without_secrets(tool.as_str())),
+    let subject = match event.change.name() {
+        Some(name) => format!("{}/{}", event.server, without_secrets(name)),
         None => event.server.to_string(),
     };
-    Note::done(event.change.as_str(), actor, Some(&subject), &event.change.to_string())
+    Note::done(&event.change.action(), actor, Some(&subject), &event.change.to_string())
 }

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use control::Operator;
 use control::ports::{
-    self, ActivityFilter, Approval, GatewayStatus, Later, PortError, Ports, RecordName, Reload, ReloadWhen,
+    self, ActivityFilter, Approval, GatewayStatus, Heeded, Later, PortError, Ports, RecordName, Reload, ReloadWhen,
     ServerHealth, ServerView, TokenView,
 };
 use gateway::Gateway;
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
 use ledger::Event;
-use policy::{ApproveFault, InventoryEvent, InventoryStore, PolicySnapshot, StoredServer, approve};
+use policy::{InventoryEvent, InventoryStore, ItemId, OperatorOrder, PolicySnapshot, StoredServer};
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
 use vocabulary::{Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
+use super::orders::{Configured, approve_as_seen, heed_order, said};
+use super::plan;
 use super::running::{Running, issued};
 use super::suppose::supposing;
 
@@ -254,40 +256,63 @@ impl ports::Inventory for Helm {
         seen: Digest,
         operator: &Operator,
     ) -> Result<Approval, PortError> {
+        self.with_stored(server, |stored| approve_as_seen(stored, tool, seen), operator)
+            .map(|done| match done {
+                None => Approval::NotOffered,
+                Some(Ok(())) => Approval::Approved,
+                Some(Err(instead)) => instead,
+            })
+    }
+
+    fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError> {
+        let running = &self.running;
+        let (config, facts) = running.with_current(|current| {
+            let launcher = running.launcher.get().map(|launcher| &**launcher);
+            (current.config.clone(), plan::facts(&current.config.servers, launcher))
+        });
+        let configured = Configured {
+            facts: facts.iter().find(|facts| facts.id == item.server),
+            risk_of: &|name, description| config.risk.of_tool(name, description),
+        };
+        let said = said(operator, running.clock.now());
+        self.with_stored(
+            &item.server,
+            |stored| heed_order(stored, &configured, (item, order), said),
+            operator,
+        )
+        .map(|done| match done {
+            None => Heeded::NotOffered,
+            Some(Ok(())) => Heeded::Done,
+            Some(Err(instead)) => instead,
+        })
+    }
+}
+
+impl Helm {
+    /// Changes what is stored of a server, records it, keeps it and puts it in force: in this order, and nothing of it where the
+    /// change is not taken. `None` if nothing is stored of it.
+    fn with_stored<Instead>(
+        &self,
+        server: &ServerId,
+        change: impl FnOnce(&mut StoredServer) -> Result<InventoryEvent, Instead>,
+        operator: &Operator,
+    ) -> Result<Option<Result<(), Instead>>, PortError> {
         let running = &self.running;
         let _building = running.building.blocking_lock();
         let Some(mut stored) = running.with_current(|current| current.stored.get(server).cloned()) else {
-            return Ok(Approval::NotOffered);
+            return Ok(None);
         };
-        let event = match approve_as_seen(&mut stored, tool, seen) {
+        let event = match change(&mut stored) {
             Ok(event) => event,
-            Err(instead) => return Ok(instead),
+            Err(instead) => return Ok(Some(Err(instead))),
         };
         let event = Event::Inventory(note(&event, operator.name()));
         running.ledger.append_event_blocking(event).map_err(PortError::new)?;
         running.store.save(&stored).map_err(PortError::new)?;
         running.with_current(|current| current.stored.insert(server.clone(), stored));
         running.rebuild();
-        Ok(Approval::Approved)
+        Ok(Some(Ok(())))
     }
-}
-
-/// Approves a tool of a server if its definition is still the one that was looked at; what to tell
-/// the operator otherwise.
-pub(crate) fn approve_as_seen(
-    stored: &mut StoredServer,
-    tool: &ToolName,
-    seen: Digest,
-) -> Result<InventoryEvent, Approval> {
-    let mut known = stored.tools.iter().filter(|known| known.name == *tool);
-    let first = known.next().ok_or(Approval::NotOffered)?;
-    if first.seen != seen && known.all(|other| other.seen != seen) {
-        return Err(Approval::Changed { now: first.seen });
-    }
-    approve(stored, tool.as_str(), seen).map_err(|fault| match fault {
-        ApproveFault::BadDefinition(fault) => Approval::Unusable(fault.to_string()),
-        ApproveFault::NotOffered | ApproveFault::NoInstructions => Approval::NotOffered,
-    })
 }
 
 impl ports::Gateway for Helm {

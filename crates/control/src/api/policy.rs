@@ -97,6 +97,7 @@ fn standing(snapshot: &policy::PolicySnapshot, server: &ServerId, tool: &str) ->
         (Some(known), _) => match known.standing {
             Standing::Approved => "approved",
             Standing::Quarantined(_) => "quarantined",
+            Standing::Disabled => "disabled",
         },
         (None, None) => "server_not_configured",
         (None, Some(known)) if known.discovered.is_none() => "undiscovered",

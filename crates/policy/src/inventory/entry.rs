@@ -9,6 +9,7 @@ use vocabulary::json::{Fault, Limits, Value};
 use vocabulary::{Audience, Digest, Hints, Risk, RiskSource, ToolId, ToolName, Trust, canonical};
 
 use crate::inventory::SandboxTier;
+use crate::inventory::word::Word;
 
 /// The largest definition (and the largest instructions) that is kept.
 pub const MAX_DEFINITION_BYTES: usize = 256 * 1024;
@@ -42,6 +43,10 @@ pub struct ToolEntry {
     pub output: OutputState,
     /// Whether the tool may be seen and called.
     pub standing: Standing,
+    /// The digest of the definition that was approved, whether it is this one or not.
+    pub approved: Option<Digest>,
+    /// What operators said of it while the gateway ran.
+    pub word: Word,
     /// Which clients get this definition.
     pub audience: Audience,
 }
@@ -83,6 +88,8 @@ pub enum Standing {
     Approved,
     /// Invisible and denied until the operator approves the definition.
     Quarantined(QuarantineCause),
+    /// Invisible and denied until the operator enables it again.
+    Disabled,
 }
 
 /// Why a tool is quarantined.

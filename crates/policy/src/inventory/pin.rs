@@ -3,16 +3,18 @@
 
 mod merge;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, Era, ServerId, Timestamp, ToolName, Trust};
+use vocabulary::{Audience, Digest, Era, Risk, ServerId, Timestamp, ToolName, Trust};
 
 use self::merge::merge_tools;
 use super::ServerFacts;
 use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, read};
 use super::offered::{Shown, offered};
+use super::word::{ItemKind, Word, Words};
 
 /// What is kept of a server between discoveries and across restarts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +31,29 @@ pub struct StoredServer {
     pub instructions: StoredInstructions,
     /// Its tools in order of name, vanished ones included.
     pub tools: Vec<StoredTool>,
+    /// What operators said of single things of it.
+    pub words: Words,
+}
+
+impl StoredServer {
+    /// Whether the server was seen to offer this.
+    #[must_use]
+    pub fn has(&self, kind: ItemKind, name: &str) -> bool {
+        match kind {
+            ItemKind::Tool => self.tools.iter().any(|tool| tool.name.as_str() == name),
+            ItemKind::Instructions => name.is_empty() && self.instructions.seen.is_some(),
+            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => false,
+        }
+    }
+
+    /// What operators said of one thing of it.
+    #[must_use]
+    pub fn word(&self, kind: ItemKind, name: &str) -> Option<&Word> {
+        match self.words.is_empty() {
+            true => None,
+            false => self.words.get(&(kind, Arc::from(name))),
+        }
+    }
 }
 
 /// A server's instructions with their pin.
@@ -172,6 +197,27 @@ pub enum Change {
         /// The approved digest.
         approved: Digest,
     },
+    /// An operator disabled something.
+    Disabled {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// An operator enabled it again.
+    Enabled {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// An operator said how dangerous a tool is.
+    Classified {
+        /// The tool.
+        tool: Arc<str>,
+        /// How dangerous.
+        risk: Risk,
+    },
     /// The instructions differ from those seen before, or are withheld at first sight.
     InstructionsChanged {
         /// Their digest now; `None` if there are none any more.
@@ -193,6 +239,9 @@ impl fmt::Display for Change {
             Self::ToolVanished { .. } => f.write_str("the tool is not offered any more"),
             Self::ToolRejected { position, fault, .. } => write!(f, "definition {position} was left out: {fault}"),
             Self::ToolApproved { approved, .. } => write!(f, "the definition was approved ({approved})"),
+            Self::Disabled { kind, .. } => write!(f, "the {kind} was disabled"),
+            Self::Enabled { kind, .. } => write!(f, "the {kind} was enabled again"),
+            Self::Classified { risk, .. } => write!(f, "the tool was classified as {risk}"),
             Self::InstructionsChanged { .. } => f.write_str("the instructions changed and are withheld until approved"),
             Self::InstructionsApproved { approved } => write!(f, "the instructions were approved ({approved})"),
         }
@@ -202,28 +251,34 @@ impl fmt::Display for Change {
 impl Change {
     /// The name of the change in records.
     #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
+    pub fn action(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Discovered { .. } => "server_discovered",
             Self::ToolAdded { .. } => "tool_added",
             Self::ToolChanged { .. } => "tool_changed",
             Self::ToolVanished { .. } => "tool_vanished",
             Self::ToolRejected { .. } => "tool_rejected",
             Self::ToolApproved { .. } => "tool_approved",
+            Self::Classified { .. } => "tool_classified",
             Self::InstructionsChanged { .. } => "instructions_changed",
             Self::InstructionsApproved { .. } => "instructions_approved",
-        }
+            Self::Disabled { kind, .. } => return Cow::Owned(format!("{kind}_disabled")),
+            Self::Enabled { kind, .. } => return Cow::Owned(format!("{kind}_enabled")),
+        })
     }
 
-    /// The tool it is about, if it is about one that has a name.
+    /// The name of what it is about, if that has one.
     #[must_use]
-    pub fn tool(&self) -> Option<&ToolName> {
+    pub fn name(&self) -> Option<&str> {
         match self {
             Self::ToolAdded { tool, .. }
             | Self::ToolChanged { tool, .. }
             | Self::ToolVanished { tool }
-            | Self::ToolApproved { tool, .. } => Some(tool),
-            Self::ToolRejected { tool, .. } => tool.as_ref(),
+            | Self::ToolApproved { tool, .. } => Some(tool.as_str()),
+            Self::ToolRejected { tool, .. } => tool.as_ref().map(ToolName::as_str),
+            Self::Classified { tool: name, .. } | Self::Disabled { name, .. } | Self::Enabled { name, .. } => {
+                Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref)
+            }
             Self::Discovered { .. } | Self::InstructionsChanged { .. } | Self::InstructionsApproved { .. } => None,
         }
     }
@@ -235,7 +290,12 @@ impl Change {
             Self::ToolAdded { seen, .. } | Self::ToolChanged { seen, .. } => Some(*seen),
             Self::ToolApproved { approved, .. } | Self::InstructionsApproved { approved } => Some(*approved),
             Self::InstructionsChanged { seen } => *seen,
-            Self::Discovered { .. } | Self::ToolVanished { .. } | Self::ToolRejected { .. } => None,
+            Self::Discovered { .. }
+            | Self::ToolVanished { .. }
+            | Self::ToolRejected { .. }
+            | Self::Disabled { .. }
+            | Self::Enabled { .. }
+            | Self::Classified { .. } => None,
         }
     }
 }
@@ -244,6 +304,7 @@ impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Approved => f.write_str("approved"),
+            Self::Disabled => f.write_str("disabled"),
             Self::Quarantined(QuarantineCause::FirstSight) => f.write_str("quarantined: server of unknown trust"),
             Self::Quarantined(QuarantineCause::NewTool) => f.write_str("quarantined: new tool"),
             Self::Quarantined(QuarantineCause::Doubtful) => {
@@ -281,6 +342,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
+        words: Words::new(),
     });
     let arrival = Arrival {
         trust: facts.trust,
@@ -304,6 +366,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
             forgot_pins: before.forgot_pins || forgot_now,
             instructions,
             tools,
+            words: before.words,
         },
         events: changes
             .into_iter()

@@ -126,6 +126,7 @@ impl PolicySnapshot {
         }
         match &entry.standing {
             Standing::Quarantined(_) => return Err(builtin(ReasonCode::DenyToolQuarantined, Some(entry))),
+            Standing::Disabled => return Err(builtin(ReasonCode::DenyToolDisabled, Some(entry))),
             Standing::Approved => {}
         }
         match &self.standpoint(&caller, place).view {

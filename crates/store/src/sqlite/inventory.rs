@@ -6,7 +6,7 @@ use policy::{InventoryStore, Presence, StoreError, StoredInstructions, StoredSer
 use rusqlite::{Connection, Row, params};
 use vocabulary::{Audience, CapabilitySet, Digest, Era, ServerId, Timestamp, ToolName};
 
-use super::{Store, StoreFault, digest_of, time_of};
+use super::{Store, StoreFault, digest_of, time_of, words};
 
 impl InventoryStore for Store {
     fn load(&self) -> Result<Vec<StoredServer>, StoreError> {
@@ -32,6 +32,7 @@ fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
         server.tools = rows
             .map(|row| row?.ok_or(StoreFault::Damaged { table: "tools" }))
             .collect::<Result<_, StoreFault>>()?;
+        server.words = words::load(connection, &server.id)?;
         Ok(server)
     })
     .collect()
@@ -75,6 +76,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
         ])?;
     }
     drop(insert);
+    words::save(&transaction, server)?;
     transaction.commit()?;
     Ok(())
 }
@@ -99,6 +101,7 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
             approved: read_digest(row, 3)?,
         },
         tools: Vec::new(),
+        words: Default::default(),
     })
 }
 

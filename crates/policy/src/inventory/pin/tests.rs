@@ -27,8 +27,8 @@ fn approve_all(stored: &mut StoredServer, tool: &str) -> Result<InventoryEvent, 
     approve(stored, tool, known.map_or(Digest::of(b""), |known| known.seen))
 }
 
-fn changes(merged: &Merged) -> Vec<&'static str> {
-    merged.events.iter().map(|event| event.change.as_str()).collect()
+fn changes(merged: &Merged) -> Vec<std::borrow::Cow<'static, str>> {
+    merged.events.iter().map(|event| event.change.action()).collect()
 }
 
 #[test]
@@ -489,7 +489,7 @@ fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
     let stored = merge(None, seen_as([legacy, modern].concat()), &facts, now()).stored;
     let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored], &|_, _| None);
     for entry in inventory.tool(&facts.id, "t") {
-        assert_eq!(entry.risk, vocabulary::Risk::High);
+        assert_eq!(entry.risk, Risk::High);
         assert_eq!((entry.hints.read_only, entry.hints.open_world), (None, Some(false)));
     }
 }
