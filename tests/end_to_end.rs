@@ -8,6 +8,7 @@ mod configuration;
 mod connect;
 mod control;
 mod demo;
+mod definitions;
 mod discovery;
 mod doctor;
 mod edge;

@@ -11,11 +11,12 @@ use std::time::Instant;
 use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
 use screening::arguments::{FieldRules, Fields};
 use screening::detect::Detector;
+use screening::imitation::{Offered, shadowing};
 use screening::recorded;
 use screening::risk::RiskRules;
 use tokio::sync::watch;
 use vocabulary::json;
-use vocabulary::{Era, Principal, ServerId, ToolId};
+use vocabulary::{Era, Principal, ServerId, Shadowing, ToolId};
 
 use crate::edge::authenticate::Identity;
 use crate::edge::host::AllowedHosts;
@@ -165,6 +166,9 @@ impl Snapshot {
         let mut inventory = Inventory::assemble(&plan.facts, &plan.stored, &|name, description| {
             plan.risk.of_tool(name, description)
         });
+        for (place, why) in shadowed(&inventory) {
+            inventory.shadow(place, why);
+        }
         let mut tools: HashMap<ToolId, Vec<Arc<CompiledTool>>> = HashMap::new();
         let (mut unusable, mut usable) = (Vec::new(), Vec::new());
         let entries = inventory.tools().iter().enumerate();
@@ -321,18 +325,45 @@ fn operators_rules(plan: &SnapshotParts) -> Option<Arc<Detector>> {
     }
 }
 
-/// Tools that wait for approval because of what their definitions hold.
-fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<usize> {
-    let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
-    let waits = |(_, entry): &(usize, &Arc<ToolEntry>)| match &entry.standing {
+/// Tools that may be taken for another server's, or are set against one. ADR 0075.
+fn shadowed(inventory: &Inventory) -> Vec<(usize, Shadowing)> {
+    let entries = inventory.tools();
+    let offered = entries.iter().map(|entry| Offered {
+        id: &entry.id,
+        trust: entry.trust,
+        definition: &entry.definition,
+        in_use: entry.standing == Standing::Approved,
+        settled: entry.word.settled.contains(&entry.definition_hash),
+    });
+    let mut found = shadowing(&offered.collect::<Vec<_>>());
+    // Who is quarantined for another reason stays so for that.
+    found.retain(|(place, _)| {
+        entries
+            .get(*place)
+            .is_some_and(|entry| entry.standing == Standing::Approved || waits(entry))
+    });
+    found
+}
+
+/// Whether a tool waits for no other reason than that nobody has looked at it yet.
+fn waits(entry: &ToolEntry) -> bool {
+    match &entry.standing {
         Standing::Quarantined(QuarantineCause::FirstSight | QuarantineCause::NewTool) => true,
         Standing::Approved
         | Standing::Disabled
         | Standing::Quarantined(
-            QuarantineCause::Doubtful | QuarantineCause::Changed { .. } | QuarantineCause::BadDefinition(_),
+            QuarantineCause::Doubtful
+            | QuarantineCause::Shadowing(_)
+            | QuarantineCause::Changed { .. }
+            | QuarantineCause::BadDefinition(_),
         ) => false,
-    };
-    let waiting = inventory.tools().iter().enumerate().filter(waits);
+    }
+}
+
+/// Tools that wait for approval because of what their definitions hold.
+fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<usize> {
+    let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
+    let waiting = inventory.tools().iter().enumerate().filter(|(_, entry)| waits(entry));
     let doubtful = waiting.filter(|(_, entry)| screening::definition::is_doubtful(&entry.definition, detector));
     doubtful.map(|(place, _)| place).collect()
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use vocabulary::{
-    Audience, Classified, Digest, Era, Face, Hints, Risk, RiskFound, RiskSource, ServerId, Timestamp, ToolId, ToolName,
-    Trust,
+    Audience, Classified, Digest, Era, Face, Hints, Risk, RiskFound, RiskSource, ServerId, Shadowing, Timestamp,
+    ToolId, ToolName, Trust,
 };
 
 pub(crate) mod entry;
@@ -169,6 +169,13 @@ impl Inventory {
     pub fn doubt(&mut self, place: usize) {
         self.change(place, |entry| {
             entry.standing = Standing::Quarantined(QuarantineCause::Doubtful)
+        });
+    }
+
+    /// Quarantines a tool that may be taken for another server's, or is set against one.
+    pub fn shadow(&mut self, place: usize, why: Shadowing) {
+        self.change(place, |entry| {
+            entry.standing = Standing::Quarantined(QuarantineCause::Shadowing(why));
         });
     }
 

@@ -20,49 +20,67 @@ pub struct Offered<'a> {
     pub trust: Trust,
     /// The definition, a JSON document.
     pub definition: &'a [u8],
-    /// Whether a person has approved this very definition: then it is a model for others and is not judged itself.
+    /// Whether it can be called: only what can be is a model for others.
+    pub in_use: bool,
+    /// Whether a person has approved this very definition: then it is not judged any more.
     pub settled: bool,
 }
 
 /// What is wrong with which tool, by its place in the list; one thing for each, and none that a person has settled.
 #[must_use]
 pub fn shadowing(tools: &[Offered<'_>]) -> Vec<(usize, Shadowing)> {
-    let alike = Alike::new(tools);
-    let mentions = Mentions::new(tools);
+    let first = tools.first().map(|tool| &tool.id.server);
+    let beside = tools
+        .iter()
+        .any(|tool| Some(&tool.id.server) != first)
+        .then(|| Beside::new(tools));
     let open = tools.iter().enumerate().filter(|(_, tool)| !tool.settled);
     open.filter_map(|(place, tool)| {
-        let found = mixes_scripts(tool.id.name.as_str()).then_some(Shadowing::MixedScripts);
-        let found = found.or_else(|| Some(Shadowing::LooksLike(alike.model_of(tool)?.clone())));
-        let found = found.or_else(|| Some(Shadowing::OrdersAbout(orders_in(tool, &mentions)?.clone())));
+        if mixes_scripts(tool.id.name.as_str()) {
+            return Some((place, Shadowing::MixedScripts));
+        }
+        let beside = beside.as_ref()?;
+        let model = beside.model_of(place, tool).map(Shadowing::LooksLike);
+        let found = model.or_else(|| Some(Shadowing::OrdersAbout(orders_in(tool, &beside.mentions)?.clone())));
         Some((place, found?))
     })
     .collect()
 }
 
-/// Tools by how their names look.
-struct Alike<'a>(HashMap<String, Vec<&'a Offered<'a>>>);
+/// Tools of more than one server, beside each other.
+struct Beside<'a> {
+    /// By tool, how its name looks.
+    looks: Vec<Vec<String>>,
+    alike: HashMap<String, Vec<&'a Offered<'a>>>,
+    mentions: Mentions<'a>,
+}
 
-impl<'a> Alike<'a> {
+impl<'a> Beside<'a> {
     fn new(tools: &'a [Offered<'a>]) -> Self {
+        let looks: Vec<Vec<String>> = tools.iter().map(|tool| looks(tool.id.name.as_str())).collect();
         let mut alike: HashMap<String, Vec<&Offered<'_>>> = HashMap::new();
-        for tool in tools {
-            for look in looks(tool.id.name.as_str()) {
-                alike.entry(look).or_default().push(tool);
+        for (tool, looks) in tools.iter().zip(&looks) {
+            for look in looks {
+                alike.entry(look.clone()).or_default().push(tool);
             }
         }
-        Self(alike)
+        Self {
+            looks,
+            alike,
+            mentions: Mentions::new(tools),
+        }
     }
 
     /// The tool of another server that this one passes for. Of two that look alike the less trusted one passes for the other; of equals
     /// the one that is not plain ASCII; then each for the other, unless a person has settled one.
-    fn model_of(&self, tool: &Offered<'_>) -> Option<&'a ToolId> {
-        let looks = looks(tool.id.name.as_str());
-        let mut others = looks.iter().filter_map(|look| self.0.get(look)).flatten();
+    fn model_of(&self, place: usize, tool: &Offered<'_>) -> Option<ToolId> {
+        let looks = self.looks.get(place)?.iter();
+        let mut others = looks.filter_map(|look| self.alike.get(look)).flatten();
         let found = others.find(|other| {
-            let passes_for_it = other.settled || weight(tool) <= weight(other);
+            let passes_for_it = other.in_use && (other.settled || weight(tool) <= weight(other));
             other.id.server != tool.id.server && other.id.name != tool.id.name && passes_for_it
         });
-        found.map(|other| other.id)
+        found.map(|other| other.id.clone())
     }
 }
 
@@ -96,6 +114,9 @@ fn mixes_scripts(name: &str) -> bool {
 
 /// The tool of another server that some text of a definition gives orders about.
 fn orders_in<'a>(tool: &Offered<'_>, mentions: &Mentions<'a>) -> Option<&'a ToolId> {
+    if !mentions.may_be_in(tool.definition, tool.id) {
+        return None;
+    }
     // What cannot be read is quarantined for that.
     let definition = Value::parse(tool.definition, &READING).ok()?;
     first_in(&definition, &|text| mentions.ordered_about(tool.id, text))

@@ -192,6 +192,7 @@ const MIGRATIONS: &[&str] = &[
         risk TEXT,
         risk_by TEXT,
         risk_at INTEGER,
+        settled BLOB NOT NULL,
         PRIMARY KEY (server, kind, name)
     ) STRICT;",
 ];

@@ -123,6 +123,10 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
     let word = |disabled: Option<&str>, risk: Option<Risk>| Word {
         disabled: disabled.map(said),
         risk: risk.map(|risk| (risk, said("carl"))),
+        settled: risk
+            .map(|risk| Digest::of(risk.as_str().as_bytes()))
+            .into_iter()
+            .collect(),
     };
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),

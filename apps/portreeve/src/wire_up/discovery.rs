@@ -2,7 +2,7 @@
 //! minutes; pins what it says, and puts the result in force.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use screening::detect::Detector;
 use screening::recorded::without_secrets;
 use screening::result::validate::{Declaration, Mode};
 use upstream::Failure;
-use vocabulary::{Digest, ServerId, ToolName, lock};
+use vocabulary::{Digest, ServerId, Shadowing, ToolId, ToolName, lock};
 
 use super::plan;
 use super::running::{Running, ServerLine};
@@ -202,8 +202,22 @@ impl Running {
             self.ledger.append_event(Event::Screening(Box::new(warning))).await?;
         }
         self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
+        let before = self.shadowed();
         self.rebuild();
+        self.record(&news_of(&before, self.shadowed())).await?;
         Ok(Taken::InForce { cut })
+    }
+
+    /// The tools that wait because of another server's.
+    fn shadowed(&self) -> BTreeMap<ToolId, Shadowing> {
+        let in_force = self.gateway().in_force();
+        let tools = in_force.policy().inventory().tools().iter();
+        tools
+            .filter_map(|tool| match &tool.standing {
+                Standing::Quarantined(QuarantineCause::Shadowing(why)) => Some((tool.id.clone(), why.clone())),
+                Standing::Approved | Standing::Disabled | Standing::Quarantined(_) => None,
+            })
+            .collect()
     }
 
     pub(super) async fn record(&self, events: &[InventoryEvent]) -> anyhow::Result<()> {
@@ -213,6 +227,16 @@ impl Running {
             .collect();
         Ok(self.ledger.append_events(events).await?)
     }
+}
+
+/// What is shadowed now and was not, or for another reason.
+fn news_of(before: &BTreeMap<ToolId, Shadowing>, now: BTreeMap<ToolId, Shadowing>) -> Vec<InventoryEvent> {
+    let news = now.into_iter().filter(|(id, why)| before.get(id) != Some(why));
+    news.map(|(id, why)| InventoryEvent {
+        server: id.server,
+        change: Change::Shadowing { tool: id.name, why },
+    })
+    .collect()
 }
 
 /// A failure with its cause, where it names one.
@@ -280,6 +304,7 @@ fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
         Change::Discovered { .. }
         | Change::ToolVanished { .. }
         | Change::ToolRejected { .. }
+        | Change::Shadowing { .. }
         | Change::ToolApproved { .. }
         | Change::Disabled { .. }
         | Change::Enabled { .. }
@@ -376,5 +401,11 @@ pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
         Some(name) => format!("{}/{}", event.server, without_secrets(name)),
         None => event.server.to_string(),
     };
-    Note::done(&event.change.action(), actor, Some(&subject), &event.change.to_string())
+    let (action, message) = (event.change.action(), event.change.to_string());
+    match event.change {
+        // Another tool's name is in the message.
+        Change::Shadowing { .. } => Note::refused(&action, actor, Some(&subject), &without_secrets(&message)),
+        Change::ToolRejected { .. } => Note::refused(&action, actor, Some(&subject), &message),
+        _ => Note::done(&action, actor, Some(&subject), &message),
+    }
 }

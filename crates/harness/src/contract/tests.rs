@@ -28,6 +28,21 @@ fn validated_bytes_are_the_bytes_that_came() {
     assert_eq!(validated.bytes(), bytes);
     assert_eq!(validated.hash(), Digest::of(bytes));
     assert_eq!(validated.schema(), Digest::of(SCHEMA.as_bytes()));
+    assert_eq!(validated.size(), bytes.len() as u64);
+    let told = format!("{validated:?}");
+    assert!(told.contains(&format!("{:?}", validated.hash())), "{told}");
+    assert!(
+        !told.contains("verdict"),
+        "what was judged is told by its digest: {told}"
+    );
+}
+
+#[test]
+fn a_lock_binds_every_rule_beside_the_schema() {
+    let both = Classes::from_iter([Class::Bidi, Class::Ansi]);
+    let rules = contract(both, Secrets::Refuse).rules();
+    assert_eq!(rules, ["4096", "8", "refuse", "ansi", "bidi"]);
+    assert_eq!(contract(Classes::default(), Secrets::Off).rules(), ["4096", "8", "off"]);
 }
 
 // R246

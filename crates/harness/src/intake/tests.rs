@@ -150,3 +150,49 @@ fn a_file_of_the_command_line_is_judged_by_the_same_rules() {
         Some(Guard::Size)
     );
 }
+
+#[test]
+fn only_a_directory_itself_is_a_place_for_output() {
+    let desk = Desk::new();
+    let home = desk.home.path();
+    symlink(home.join("out"), home.join("link")).unwrap();
+    for other in ["host", "link", "none"] {
+        assert!(OutputPlace::hold(&home.join(other)).is_err(), "{other}");
+    }
+    let flags = rustix::io::fcntl_getfd(&desk.place.0).unwrap();
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "no runtime inherits it");
+}
+
+#[test]
+fn no_way_around_leads_to_an_output() {
+    let desk = Desk::new();
+    let home = desk.home.path();
+    fs::create_dir(home.join("out/inner")).unwrap();
+    fs::write(home.join("out/inner/result.json"), "{}").unwrap();
+    symlink("inner", home.join("out/link")).unwrap();
+    let taken = |name: &str| desk.place.take(name, 64).map(|raw| raw.bytes().to_vec());
+    assert_eq!(taken("inner/result.json").unwrap(), b"{}");
+    for around in ["link/result.json", "../host", "inner/../../host"] {
+        assert_eq!(
+            taken(around).unwrap_err().guard,
+            Some(Guard::NotARegularFile),
+            "{around}"
+        );
+    }
+    // Another file system, where one is mounted.
+    let root = OutputPlace::hold(Path::new("/")).unwrap();
+    let mounted = root.take("proc/version", 4096).map(|raw| raw.bytes().to_vec());
+    assert_eq!(mounted.unwrap_err().guard, Some(Guard::NotARegularFile));
+    // A link is refused by the way the file is opened, also where links on the way are not.
+    symlink("inner/result.json", desk.path()).unwrap();
+    let opened = take_below(desk.place.0.as_fd(), "result.json", ResolveFlags::NO_MAGICLINKS, 64);
+    assert_eq!(opened.unwrap_err().guard, Some(Guard::NotARegularFile));
+}
+
+#[test]
+fn what_is_raw_is_told_by_its_digest_alone() {
+    let raw = RawOutput::new(b"{\"secret\":1}".to_vec());
+    let told = format!("{raw:?}");
+    assert!(told.contains(&format!("{:?}", raw.hash())), "{told}");
+    assert!(!told.contains("secret"), "{told}");
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vocabulary::json::{Fault, Limits, Value};
-use vocabulary::{Audience, Digest, Hints, Risk, RiskSource, ToolId, ToolName, Trust, canonical};
+use vocabulary::{Audience, Digest, Hints, Risk, RiskSource, Shadowing, ToolId, ToolName, Trust, canonical};
 
 use crate::inventory::SandboxTier;
 use crate::inventory::word::Word;
@@ -106,6 +106,8 @@ pub enum QuarantineCause {
         /// The digest that was approved.
         approved: Digest,
     },
+    /// It may be taken for another server's tool, or is set against one.
+    Shadowing(Shadowing),
     /// The definition cannot be used at all; approval does not help.
     BadDefinition(DefinitionFault),
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, Era, Risk, ServerId, Timestamp, ToolName, Trust};
+use vocabulary::{Audience, Digest, Era, Risk, ServerId, Shadowing, Timestamp, ToolName, Trust};
 
 use self::merge::merge_tools;
 use super::ServerFacts;
@@ -197,6 +197,13 @@ pub enum Change {
         /// The approved digest.
         approved: Digest,
     },
+    /// A tool was quarantined beside the tools of other servers, its definition unchanged.
+    Shadowing {
+        /// The tool.
+        tool: ToolName,
+        /// Why.
+        why: Shadowing,
+    },
     /// An operator disabled something.
     Disabled {
         /// What it is.
@@ -239,6 +246,7 @@ impl fmt::Display for Change {
             Self::ToolVanished { .. } => f.write_str("the tool is not offered any more"),
             Self::ToolRejected { position, fault, .. } => write!(f, "definition {position} was left out: {fault}"),
             Self::ToolApproved { approved, .. } => write!(f, "the definition was approved ({approved})"),
+            Self::Shadowing { why, .. } => write!(f, "the tool is quarantined: {why}"),
             Self::Disabled { kind, .. } => write!(f, "the {kind} was disabled"),
             Self::Enabled { kind, .. } => write!(f, "the {kind} was enabled again"),
             Self::Classified { risk, .. } => write!(f, "the tool was classified as {risk}"),
@@ -257,9 +265,10 @@ impl Change {
             Self::ToolAdded { .. } => "tool_added",
             Self::ToolChanged { .. } => "tool_changed",
             Self::ToolVanished { .. } => "tool_vanished",
-            Self::ToolRejected { .. } => "tool_rejected",
+            Self::ToolRejected { .. } => "definition_refused",
             Self::ToolApproved { .. } => "tool_approved",
             Self::Classified { .. } => "tool_classified",
+            Self::Shadowing { .. } => "tool_quarantined",
             Self::InstructionsChanged { .. } => "instructions_changed",
             Self::InstructionsApproved { .. } => "instructions_approved",
             Self::Disabled { kind, .. } => return Cow::Owned(format!("{kind}_disabled")),
@@ -274,6 +283,7 @@ impl Change {
             Self::ToolAdded { tool, .. }
             | Self::ToolChanged { tool, .. }
             | Self::ToolVanished { tool }
+            | Self::Shadowing { tool, .. }
             | Self::ToolApproved { tool, .. } => Some(tool.as_str()),
             Self::ToolRejected { tool, .. } => tool.as_ref().map(ToolName::as_str),
             Self::Classified { tool: name, .. } | Self::Disabled { name, .. } | Self::Enabled { name, .. } => {
@@ -293,6 +303,7 @@ impl Change {
             Self::Discovered { .. }
             | Self::ToolVanished { .. }
             | Self::ToolRejected { .. }
+            | Self::Shadowing { .. }
             | Self::Disabled { .. }
             | Self::Enabled { .. }
             | Self::Classified { .. } => None,
@@ -312,6 +323,7 @@ impl fmt::Display for Standing {
             }
             Self::Quarantined(QuarantineCause::Changed { .. }) => f.write_str("quarantined: definition changed"),
             Self::Quarantined(QuarantineCause::BadDefinition(fault)) => write!(f, "quarantined: {fault}"),
+            Self::Quarantined(QuarantineCause::Shadowing(why)) => write!(f, "quarantined: {why}"),
         }
     }
 }
@@ -396,9 +408,15 @@ pub fn approve(stored: &mut StoredServer, tool: &str, seen: Digest) -> Result<In
         tool: first.name.clone(),
         approved: seen,
     };
+    let name = Arc::from(first.name.as_str());
     for known in known {
         known.approved = Some(seen);
     }
+    let offered = stored.tools.iter().filter(|known| known.name.as_str() == tool);
+    let offered: BTreeSet<Digest> = offered.map(|known| known.seen).collect();
+    let settled = &mut stored.words.entry((ItemKind::Tool, name)).or_default().settled;
+    settled.retain(|digest| offered.contains(digest));
+    settled.insert(seen);
     Ok(InventoryEvent {
         server: stored.id.clone(),
         change,

@@ -1,11 +1,11 @@
 //! The operator's word on single things that a server offers, given while the gateway runs: kept with who said it and when.
 //! ADR 0074: what is pinned, and whose word counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Risk, ServerId, Timestamp};
+use vocabulary::{Digest, Risk, ServerId, Timestamp};
 
 use super::pin::{Change, InventoryEvent, StoredServer};
 
@@ -64,11 +64,13 @@ pub struct Word {
     pub disabled: Option<Said>,
     /// How dangerous it is; the configuration file's word stands above this one.
     pub risk: Option<(Risk, Said)>,
+    /// Definitions that a person approved, of those that are there: no look-alike and no order in one holds it back any more.
+    pub settled: BTreeSet<Digest>,
 }
 
 impl Word {
     fn is_empty(&self) -> bool {
-        self.disabled.is_none() && self.risk.is_none()
+        self.disabled.is_none() && self.risk.is_none() && self.settled.is_empty()
     }
 }
 

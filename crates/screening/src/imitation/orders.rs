@@ -1,45 +1,40 @@
 //! Sentences in which one tool's definition tells a model what to do with another server's tool.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, PatternID};
 use regex::Regex;
 use unicode_security::skeleton;
-use vocabulary::{ServerId, ToolId};
+use vocabulary::ToolId;
 
 use super::Offered;
 
 /// Finds names of tools in texts.
 pub(super) struct Mentions<'a> {
     /// By pattern, the tools that are called so.
-    called: Vec<Vec<&'a ToolId>>,
-    /// None where there is only one server, or nothing to find: then nobody gives orders about another's.
+    called: Vec<Vec<Called<'a>>>,
+    /// None where there is nothing to find.
     finder: Option<AhoCorasick>,
 }
 
+/// A tool, and whether it can be called: orders about another are idle.
+type Called<'a> = (&'a ToolId, bool);
+
 impl<'a> Mentions<'a> {
     pub(super) fn new(tools: &[Offered<'a>]) -> Self {
-        let servers: BTreeSet<&ServerId> = tools.iter().map(|tool| &tool.id.server).collect();
-        if servers.len() < 2 {
-            return Self {
-                called: Vec::new(),
-                finder: None,
-            };
-        }
-        let mut by_name: HashMap<String, Vec<&ToolId>> = HashMap::new();
+        let mut by_name: HashMap<String, Vec<Called<'a>>> = HashMap::new();
         for tool in tools {
-            let name = plain(tool.id.name.as_str());
-            let server = tool.id.server.as_str();
-            for called in [format!("{server}__{name}"), format!("{server}/{name}"), name] {
-                by_name.entry(called).or_default().push(tool.id);
-            }
+            let called = by_name.entry(plain(tool.id.name.as_str()).into_owned());
+            called.or_default().push((tool.id, tool.in_use));
         }
-        let (names, called): (Vec<String>, Vec<Vec<&ToolId>>) = by_name.into_iter().unzip();
+        let (names, called): (Vec<String>, Vec<Vec<Called<'a>>>) = by_name.into_iter().unzip();
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .ascii_case_insensitive(true)
             .build(&names);
         Self {
             called,
@@ -47,26 +42,53 @@ impl<'a> Mentions<'a> {
         }
     }
 
-    /// The first tool of another server that the text gives orders about. A name that the server itself has is its own.
+    /// Whether a definition may name another server's tool at all: what it says plainly is found without reading it.
+    pub(super) fn may_be_in(&self, definition: &[u8], speaker: &ToolId) -> bool {
+        let Some(finder) = &self.finder else {
+            return false;
+        };
+        let is_plain = definition.is_ascii() && memchr::memchr(b'\\', definition).is_none();
+        let mut found = finder.find_iter(definition);
+        !is_plain || found.any(|found| self.foreign(found.pattern(), speaker).is_some())
+    }
+
+    /// The first tool of another server that the text gives orders about.
     pub(super) fn ordered_about(&self, speaker: &ToolId, text: &str) -> Option<&'a ToolId> {
         let finder = self.finder.as_ref()?;
         let text = plain(text);
-        let found = finder.find_iter(&text).find_map(|found| {
-            let called = self.called.get(found.pattern().as_usize())?;
-            let foreign = called.iter().all(|tool| tool.server != speaker.server);
-            let other = *called.first().filter(|_| foreign)?;
+        finder.find_iter(&*text).find_map(|found| {
+            let other = self.foreign(found.pattern(), speaker)?;
             let (before, after) = sentence(&text, found.range())?;
-            let names_it = is_whole(before, after) && is_meant(text.get(found.range())?, before, after);
-            (names_it && is_order(before, after)).then_some(other)
-        });
-        found
+            let without_server = ["__", "/"].into_iter().find_map(|joint| {
+                let server = before.strip_suffix(joint)?;
+                server.strip_suffix(other.server.as_str())
+            });
+            let name = text.get(found.range())?;
+            let is_meant = match without_server {
+                Some(before) => is_whole(before, after),
+                None => is_whole(before, after) && is_meant(name, before, after),
+            };
+            (is_meant && is_order(before, after)).then_some(other)
+        })
+    }
+
+    /// The tool in use that a name means, unless the speaker's own server has it too: then it means its own.
+    fn foreign(&self, pattern: PatternID, speaker: &ToolId) -> Option<&'a ToolId> {
+        let called = self.called.get(pattern.as_usize())?;
+        if called.iter().any(|(tool, _)| tool.server == speaker.server) {
+            return None;
+        }
+        called.iter().find(|(_, in_use)| *in_use).map(|(tool, _)| *tool)
     }
 }
 
-/// Small letters, and each character beyond ASCII as what it looks like.
-fn plain(text: &str) -> String {
+/// Each character beyond ASCII as what it looks like, then small letters; what is plain stays as it is.
+fn plain(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
-        return text.to_ascii_lowercase();
+        return match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(text.to_ascii_lowercase()),
+            false => Cow::Borrowed(text),
+        };
     }
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
@@ -75,7 +97,7 @@ fn plain(text: &str) -> String {
             false => plain.extend(skeleton(character.encode_utf8(&mut [0; 4]))),
         }
     }
-    plain.to_lowercase()
+    Cow::Owned(plain.to_lowercase())
 }
 
 /// Whether no letter, digit or joint stands on either side.

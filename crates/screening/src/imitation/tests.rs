@@ -66,6 +66,10 @@ fn among_equals_the_plain_name_stands_and_two_plain_ones_wait_for_a_person() {
     assert_eq!(town.shadowing(), [(1, Shadowing::LooksLike(login))]);
     town.settled.insert(1);
     assert_eq!(town.shadowing(), []);
+    // A newcomer that waits cannot push out who was there before.
+    town.settled.clear();
+    town.waiting.insert(1);
+    assert_eq!(town.shadowing(), [(1, Shadowing::LooksLike(id("bank", "login")))]);
 }
 
 #[test]
@@ -143,6 +147,7 @@ struct Town {
     tools: Vec<(ToolId, Trust)>,
     definitions: Vec<String>,
     settled: std::collections::BTreeSet<usize>,
+    waiting: std::collections::BTreeSet<usize>,
 }
 
 impl Town {
@@ -155,6 +160,7 @@ impl Town {
                 .collect(),
             definitions: tools.iter().map(|(_, name, _, text)| definition(name, text)).collect(),
             settled: Default::default(),
+            waiting: Default::default(),
         }
     }
 
@@ -165,6 +171,7 @@ impl Town {
                 id,
                 trust: *trust,
                 definition: definition.as_bytes(),
+                in_use: !self.waiting.contains(&place),
                 settled: self.settled.contains(&place),
             })
             .collect();

@@ -4,12 +4,12 @@ use policy::{ItemKind, Said, StoredServer, Word, Words};
 use rusqlite::{Connection, Row, params};
 use vocabulary::{Risk, ServerId};
 
-use super::{StoreFault, time_of};
+use super::{StoreFault, digest_of, time_of};
 
 /// What was said of the things of one server.
 pub(super) fn load(connection: &Connection, server: &ServerId) -> Result<Words, StoreFault> {
     let mut words = connection.prepare_cached(
-        "SELECT kind, name, disabled_by, disabled_at, risk, risk_by, risk_at FROM words WHERE server = ?1",
+        "SELECT kind, name, disabled_by, disabled_at, risk, risk_by, risk_at, settled FROM words WHERE server = ?1",
     )?;
     let rows = words.query_map([server.as_str()], |row| Ok(read(row)))?;
     let damaged = || StoreFault::Damaged { table: "words" };
@@ -19,8 +19,8 @@ pub(super) fn load(connection: &Connection, server: &ServerId) -> Result<Words, 
 /// Keeps what was said; the server's row was written before.
 pub(super) fn save(connection: &Connection, server: &StoredServer) -> Result<(), StoreFault> {
     let mut insert = connection.prepare_cached(
-        "INSERT INTO words (server, kind, name, disabled_by, disabled_at, risk, risk_by, risk_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO words (server, kind, name, disabled_by, disabled_at, risk, risk_by, risk_at, settled)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for ((kind, name), word) in &server.words {
         let (disabled, risk) = (word.disabled.as_ref(), word.risk.as_ref());
@@ -33,6 +33,10 @@ pub(super) fn save(connection: &Connection, server: &StoredServer) -> Result<(),
             risk.map(|(risk, _)| risk.as_str()),
             risk.map(|(_, said)| &said.by),
             risk.map(|(_, said)| said.at.as_micros()),
+            word.settled
+                .iter()
+                .flat_map(|digest| *digest.as_bytes())
+                .collect::<Vec<u8>>(),
         ])?;
     }
     Ok(())
@@ -56,5 +60,14 @@ fn read(row: &Row<'_>) -> Option<((ItemKind, std::sync::Arc<str>), Word)> {
         (Some(_), None) | (None, Some(_)) => return None,
     };
     let disabled = said(2, 3)?;
-    Some(((kind, name), Word { disabled, risk }))
+    let settled = row.get::<_, Vec<u8>>(7).ok()?;
+    let settled = settled.chunks(32).map(digest_of).collect::<Option<_>>()?;
+    Some((
+        (kind, name),
+        Word {
+            disabled,
+            risk,
+            settled,
+        },
+    ))
 }

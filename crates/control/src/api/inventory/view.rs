@@ -26,6 +26,7 @@ fn cause(standing: &Standing) -> Value {
         Standing::Quarantined(QuarantineCause::Doubtful) => "doubtful".into(),
         Standing::Quarantined(QuarantineCause::Changed { .. }) => "changed".into(),
         Standing::Quarantined(QuarantineCause::BadDefinition(fault)) => fault.to_string().into(),
+        Standing::Quarantined(QuarantineCause::Shadowing(why)) => why.to_string().into(),
     }
 }
 

@@ -27,7 +27,7 @@ fn approve_all(stored: &mut StoredServer, tool: &str) -> Result<InventoryEvent, 
     approve(stored, tool, known.map_or(Digest::of(b""), |known| known.seen))
 }
 
-fn changes(merged: &Merged) -> Vec<std::borrow::Cow<'static, str>> {
+fn changes(merged: &Merged) -> Vec<Cow<'static, str>> {
     merged.events.iter().map(|event| event.change.action()).collect()
 }
 
