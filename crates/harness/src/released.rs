@@ -203,7 +203,8 @@ fn at<'v, 'a>(value: &'v Value<'a>, pointer: &str) -> Option<&'v Value<'a>> {
         match value {
             Value::Object(_) => value.member(&step),
             Value::Array(items) => {
-                let plain = step == "0" || !step.starts_with('0');
+                let digits = step.bytes().all(|byte| byte.is_ascii_digit());
+                let plain = digits && (step == "0" || !step.starts_with('0'));
                 let index: usize = step.parse().ok().filter(|_| plain)?;
                 items.get(index)
             }

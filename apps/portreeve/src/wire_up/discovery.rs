@@ -2,7 +2,7 @@
 //! minutes; pins what it says, and puts the result in force.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -339,14 +339,15 @@ fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
 /// A tool whose input schema cannot be used is quarantined, whatever its pin says: the log says so too.
 fn tell_unusable_inputs(merged: &mut Merged) {
     let Merged { stored, events } = merged;
+    let by_digest: HashMap<Digest, &[u8]> = stored.tools.iter().map(|tool| (tool.seen, &*tool.definition)).collect();
     for event in events {
         let (Change::ToolAdded { seen, standing, .. } | Change::ToolChanged { seen, standing, .. }) = &mut event.change
         else {
             continue;
         };
-        let schema = stored.tools.iter().find(|tool| tool.seen == *seen).and_then(|tool| {
-            let span = mcp::server::member_span(&tool.definition, "inputSchema")?;
-            tool.definition.get(span)
+        let schema = by_digest.get(seen).and_then(|definition| {
+            let span = mcp::server::member_span(definition, "inputSchema")?;
+            definition.get(span)
         });
         let fault = match schema {
             Some(schema) => gateway::input_fault(schema),

@@ -80,4 +80,36 @@ mod tests {
             assert!(!are_said(unsaid.as_bytes()), "{unsaid}");
         }
     }
+
+    #[test]
+    fn a_schema_that_lets_nothing_pass_says_enough_and_one_that_lets_all_pass_does_not() {
+        assert!(are_said(br#"{"anyOf":[{"type":"object"},false]}"#));
+        assert!(!are_said(br#"{"anyOf":[{"type":"object"},true]}"#));
+    }
+
+    #[test]
+    fn what_is_beside_a_reference_counts_in_the_editions_that_say_so() {
+        let schema = |edition: &str| {
+            format!(
+                r##"{{"$schema":"{edition}","$ref":"#/$defs/x","type":"object","$defs":{{"x":{{"required":["a"]}}}}}}"##
+            )
+        };
+        assert!(are_said(
+            schema("https://json-schema.org/draft/2020-12/schema").as_bytes()
+        ));
+        assert!(!are_said(schema("http://json-schema.org/draft-06/schema#").as_bytes()));
+    }
+
+    #[test]
+    fn kinds_are_looked_for_so_deep_and_no_deeper_and_a_circle_ends() {
+        let nested = |levels: usize| {
+            let open = r#"{"allOf":["#.repeat(levels);
+            format!(r#"{open}{{"type":"object"}}{}"#, "]}".repeat(levels))
+        };
+        assert!(are_said(nested(DEEPEST).as_bytes()));
+        assert!(!are_said(nested(DEEPEST + 1).as_bytes()));
+        let circle = r##"{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a",
+            "definitions":{"a":{"$ref":"#/definitions/a"}}}"##;
+        assert!(!are_said(circle.as_bytes()));
+    }
 }

@@ -196,3 +196,12 @@ fn what_is_raw_is_told_by_its_digest_alone() {
     assert!(told.contains(&format!("{:?}", raw.hash())), "{told}");
     assert!(!told.contains("secret"), "{told}");
 }
+
+#[test]
+fn a_file_that_says_it_is_empty_is_read_no_further_than_it_may() {
+    // As long as it is, whatever it said: one that grows meanwhile is the same.
+    let version = Path::new("/proc/version");
+    let whole = take_file(version, 4096).unwrap().bytes().len();
+    assert_eq!(take_file(version, whole).unwrap().bytes().len(), whole);
+    assert_eq!(take_file(version, whole - 1).unwrap_err().guard, Some(Guard::Size));
+}

@@ -95,6 +95,47 @@ async fn a_record_releases_the_output_it_is_about_and_no_other() {
     assert_eq!(released.bytes(), b"{\"a\":1}");
     assert!(released.path().exists());
     assert_eq!(Some(&released.receipt()), lock(&written).last());
+    let asked = |pointer: &str, value: &str| {
+        released.decide(&Condition {
+            from: agent.clone(),
+            pointer: pointer.to_owned(),
+            values: vec!["null".to_owned(), value.to_owned()],
+        })
+    };
+    assert_eq!(asked("/a", "1"), Lookup::Holds);
+    assert_eq!(asked("/a", "2"), Lookup::Differs);
+    assert_eq!(asked("/b", "1"), Lookup::Missing);
+}
+
+#[test]
+fn a_pointer_leads_as_its_standard_says() {
+    let limits = Limits {
+        max_bytes: 1_000,
+        max_depth: 9,
+        max_string: 100,
+        max_items: 100,
+    };
+    let items = (0..12).map(|item| item.to_string()).collect::<Vec<_>>().join(",");
+    let text = format!(r#"{{"list":[{items}],"a/b":{{"~":"tilde"}},"":"empty"}}"#);
+    let value = Value::parse(text.as_bytes(), &limits).unwrap();
+    let found = |pointer: &str| at(&value, pointer).map(|found| format!("{found:?}"));
+    for (pointer, item) in [("/list/0", "0"), ("/list/1", "1"), ("/list/10", "10")] {
+        assert_eq!(found(pointer), Some(format!("{:?}", Value::Number(item))), "{pointer}");
+    }
+    assert_eq!(found("/a~1b/~0"), Some(format!("{:?}", Value::String("tilde".into()))));
+    assert_eq!(found("/"), Some(format!("{:?}", Value::String("empty".into()))));
+    assert_eq!(found(""), Some(format!("{value:?}")));
+    for nowhere in [
+        "/list/00",
+        "/list/01",
+        "/list/12",
+        "/list/-",
+        "/list/+1",
+        "/none",
+        "/list/0/0",
+    ] {
+        assert_eq!(found(nowhere), None, "{nowhere}");
+    }
 }
 
 #[tokio::test]
