@@ -1,4 +1,4 @@
-"""A plain MCP client of the standard library alone: it says that it can do everything, and lists what a server has.
+"""A plain MCP client of the standard library alone: it says that it can do everything, lists what a server has, and calls.
 
 It keeps definitions as the JSON that came, so that nothing is lost between what a server sent and what is compared.
 """
@@ -36,6 +36,14 @@ class Client:
         self.last_id = 0
 
     def request(self, method, params=None):
+        """The result; an error is a failure."""
+        came = self.answer(method, params)
+        if "error" in came:
+            raise Failed(f"{method}: {came['error'].get('message')}")
+        return came["result"]
+
+    def answer(self, method, params=None):
+        """The whole message that answers, be it a result or an error."""
         self.last_id += 1
         message = {"jsonrpc": "2.0", "id": self.last_id, "method": method}
         if params is not None:
@@ -52,9 +60,7 @@ class Client:
             if "method" in came:
                 self.attend(came)
             elif came.get("id") == self.last_id:
-                if "error" in came:
-                    raise Failed(f"{method}: {came['error'].get('message')}")
-                return came["result"]
+                return came
 
     def attend(self, message):
         """A question of the server: the roots are told, everything else is declined."""
@@ -93,13 +99,18 @@ class Client:
             if not cursor:
                 return entries
 
-    def list_all(self):
-        """Everything the server lists: kind → list of definitions."""
+    def open(self):
+        """Introduces itself and gives the capabilities of the server."""
         about = {"name": "servers-check", "version": "1"}
         opening = {"protocolVersion": VERSION, "capabilities": CAPABILITIES, "clientInfo": about}
         offered = self.request("initialize", opening)["capabilities"]
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         self.settle()
+        return offered
+
+    def list_all(self):
+        """Everything the server lists: kind → list of definitions."""
+        offered = self.open()
         listed = {"tools": [], "prompts": [], "resources": [], "templates": []}
         if "tools" in offered:
             listed["tools"] = self.walk("tools/list", "tools")

@@ -1,5 +1,6 @@
 """One server, twice: started as anybody would, and behind a gateway with a configuration and a state of its own."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -55,6 +56,13 @@ def parts(package):
 
 def list_bare(server, work):
     """What the server lists where nothing stands around it."""
+    with bare(server, work) as (client, workspace):
+        return without(workspace, client.list_all())
+
+
+@contextlib.contextmanager
+def bare(server, work):
+    """A client of the server where nothing stands around it, and the workspace."""
     command = installed(server, work / "installed" / server["id"])
     workspace = fresh(work / "bare" / server["id"]) / "workspace"
     workspace.mkdir()
@@ -62,9 +70,10 @@ def list_bare(server, work):
     place = lambda text: text.replace("{workspace}", str(workspace))
     env = {name: place(value) for name, value in server.get("env", {}).items()}
     home = {"HOME": str(workspace), "PATH": RUNTIMES}
+    env |= server.get("bare_env", {})
     client = StdioClient([*command, *map(place, server.get("args", []))], {**os.environ, **home, **env}, workspace)
     try:
-        return without(workspace, client.list_all())
+        yield client, workspace
     finally:
         client.close()
 
@@ -76,8 +85,12 @@ def without(workspace, listed):
 
 def prepare(server, workspace):
     """What the server expects to find in its workspace."""
+    for name, content in server.get("files", {}).items():
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
     for command in server.get("prepare", []):
-        run(command, cwd=workspace)
+        run(command, cwd=workspace, env={**os.environ, **server.get("env", {})})
 
 
 def installed(server, directory):
@@ -128,14 +141,20 @@ def pypi_program(server, venv, name):
 
 def list_behind(server, work, binary):
     """What the server lists in its sandbox behind a gateway, and the attempts it made that were refused."""
+    with behind(server, work, binary) as (client, gateway):
+        return without(gateway.workspace, client.list_all()), gateway.refused_attempts()
+
+
+@contextlib.contextmanager
+def behind(server, work, binary):
+    """A client of the server in its sandbox behind a gateway, and the gateway."""
     gateway = Gateway(fresh(work / "gateway" / server["id"]), server["id"], binary)
     gateway.add(server)
     gateway.start()
     try:
         gateway.await_discovery()
         gateway.approve()
-        client = HttpClient(gateway.url(), gateway.token(), gateway.workspace)
-        return without(gateway.workspace, client.list_all()), gateway.refused_attempts()
+        yield HttpClient(gateway.url(), gateway.token(), gateway.workspace), gateway
     finally:
         gateway.stop()
 
@@ -160,7 +179,8 @@ class Gateway:
         arguments = ["--", *server["args"]] if "args" in server else []
         self.portreeve("server", "add", self.id, server["package"], *options, *arguments)
         self.widen(server.get("sandbox", {}))
-        if "prepare" in server:
+        self.say_of_tools(server.get("tools", {}))
+        if "prepare" in server or "files" in server:
             self.workspace.mkdir(parents=True)
             prepare(server, self.workspace)
             self.hand_over_workspace()
@@ -184,6 +204,13 @@ class Gateway:
                 raise Failed(f"`{key}` of the sandbox is written by `server add` already")
             lines += f"{key} = {json.dumps(value)}\n"
         path.write_text(text.replace(head, head + lines))
+
+    def say_of_tools(self, tools):
+        """Writes what the operator says of single tools."""
+        with open(self.directory / "portreeve.toml", "a") as config:
+            for name, keys in tools.items():
+                config.write(f"\n[servers.{self.id}.tools.{json.dumps(name)}]\n")
+                config.writelines(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
     def start(self):
         log = open(self.directory / "serve.log", "wb")
@@ -229,6 +256,12 @@ class Gateway:
         """The hosts that the server reached for and did not get."""
         found = self.portreeve("activity", "list", "--type=egress", "--status=blocked", "--limit=500", "--json")
         return sorted({json.loads(line)["dst"]["host"] for line in found.splitlines()})
+
+    def calls(self):
+        """The final receipts of calls, the first of them first."""
+        found = self.portreeve("activity", "list", "--type=request", "--limit=10000", "--json").splitlines()
+        final = [record for record in map(json.loads, found) if record["phase"] == "final"]
+        return [record for record in reversed(final) if record["mcp"]["method"] == "tools/call"]
 
     def stop(self):
         if self.process and self.process.poll() is None:
