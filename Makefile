@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with a Rust toolchain: `make run` and `make test`.
 
-.PHONY: run test bench corpus mutants servers pages fmt lint docs doctests licences peers binary suite tools
+.PHONY: run test bench corpus mutants servers honest-calls pages fmt lint docs doctests licences peers binary suite tools
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 TOOLS := $(TARGET)/tools
@@ -75,6 +75,11 @@ mutants: tools
 # docs/servers.md. Not a part of `make test`: it starts other people's programs without a sandbox, and takes half an hour.
 servers:
 	tests/servers/check --page docs/servers.md
+
+# Calls that mean no harm to published servers, bare and behind that gateway: none may be refused, each must be answered as
+# the bare server answers. Writes docs/honest-calls.md. Not a part of `make test`, which replays those to the installed peers.
+honest-calls:
+	tests/servers/check --calls --page docs/honest-calls.md
 
 # Ratios to three floors on the same HTTP stack, then single stages; raw numbers included.
 bench:

@@ -10,6 +10,7 @@ mod databases;
 mod defaults;
 mod egress;
 mod fixture;
+mod honest;
 mod hosts;
 mod shim;
 mod stdio;

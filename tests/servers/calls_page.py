@@ -14,6 +14,7 @@ def totals(results):
     return {
         "servers": len(results),
         "calls": len(calls),
+        "needing": sum("needs" in one["call"] for one in calls),
         "failing": sum(one["fails"] for one in calls),
         "failed": sum("failed" in result for result in results),
         "raises": sum(one["rule"] is not None for one in calls),
@@ -40,8 +41,9 @@ def calls_page(results, machine):
         ),
         "",
         *wrapped(
-            f"**{count['refused']} of {count['calls']} honest calls were refused; {count['same']} were answered as the bare "
-            f"server answers**, {count['failing']} of them with the server's own error. Measured on {today} with "
+            f"**{count['calls']} honest calls to {count['servers']} servers: {count['refused']} were refused that should not "
+            f"be, {count['same']} were answered as the bare server answers**, {count['failing']} of them with the server's own "
+            f"error. {count['needing']} needed a word of the operator first, see below. Measured on {today} with "
             f"{machine['version']}, sandbox tier {machine['tier']}, Node {machine['node']}, {machine['python']}."
         ),
         "",
@@ -60,13 +62,13 @@ def calls_page(results, machine):
 
 
 def table(results):
-    yield "| from | package | version | tools | calls | own errors | refused | differ | raised | falsely |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    yield "| from | package | version | tools | calls | own errors | need a word | refused | differ | raised | falsely |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for result in results:
         source, name, version = parts(result["server"]["package"])
         calls, count = result["calls"], totals([result])
         tools = len({one["call"]["tool"] for one in calls})
-        numbers = [tools, len(calls), count["failing"], count["refused"], count["differs"] + count["stale"]]
+        numbers = [tools, len(calls), count["failing"], count["needing"], count["refused"], count["differs"] + count["stale"]]
         cells = [source, name, version, *numbers, count["raises"], count["false_raises"]]
         yield f"| {' | '.join(map(str, cells))} |"
 
@@ -79,9 +81,16 @@ def given(results):
         server = result["server"]
         words = [f"`{key}` `{value}`" for key, value in server.get("sandbox", {}).items()]
         words += [f"pages at `{{page}}`, a port of this machine"] if server.get("web") else []
+        for key in sorted({key for keys in server.get("tools", {}).values() for key in keys}):
+            tools = [f"`{name}`" for name, keys in server["tools"].items() if key in keys]
+            words.append(f"`{key}` of {', '.join(tools)}, without which {needing(result, key)} calls are refused")
         words += [server["note"]] if "note" in server else []
         if words:
             yield from wrapped(f"- **{server['id']}**: {'; '.join(words)}.", "  ")
+
+
+def needing(result, key):
+    return sum(one["call"].get("needs") == key for one in result["calls"])
 
 
 def raised(results):
@@ -92,5 +101,6 @@ def raised(results):
     for result in results:
         for one in result["calls"]:
             if one["rule"]:
-                cells = [one["rule"], result["server"]["id"], one["call"]["tool"], "false" if one["false_raise"] else "with reason"]
+                why = "false" if one["false_raise"] else "with reason"
+                cells = [one["rule"], result["server"]["id"], one["call"]["tool"], why]
                 yield f"| {' | '.join(cells)} |"

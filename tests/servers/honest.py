@@ -5,6 +5,7 @@ A file of calls has one of them a line, in the order in which they are made:
     tool, arguments   what a model would send; {workspace} and {page} stand for what differs between two runs
     fails             true where the server itself answers with an error
     answer            the beginning of what the bare server answered, without what differs; written by --record
+    needs             what the operator must say of the tool, without which the call is refused: the key of calls.toml
     raises            the rule on risk that the arguments deserve to meet; any other that they meet is a false raise
 """
 
@@ -48,14 +49,34 @@ def replayed(server, work, binary, record=False):
             alone = Run(server, client, workspace, page).answers()
         if record:
             write(server, alone)
-        # Every raise shows where nothing is dangerous by itself; no policy here asks.
-        tools = {call["tool"]: {"risk": "low"} for call in server["calls"]}
-        with behind({**server, "tools": tools}, work, binary) as (client, gateway):
-            guarded = Run(server, client, gateway.workspace, page).answers()
-            receipts = gateway.calls()
+        guarded, receipts = behind_gateway(server, work, binary, page, {})
+        results = [found(*each) for each in zip(server["calls"], alone, guarded, receipts)]
+        if "tools" in server:
+            as_it_comes, (guarded, receipts) = results, behind_gateway(server, work, binary, page, server["tools"])
+            results = [found(*each) for each in zip(server["calls"], alone, guarded, receipts)]
+            results = [with_needs(*each) for each in zip(server["calls"], as_it_comes, results)]
+    return results
+
+
+def behind_gateway(server, work, binary, page, tools):
+    """The answers through a gateway whose operator says this of the tools, and the receipts."""
+    # Every raise shows where nothing is dangerous by itself; no policy here asks.
+    words = {call["tool"]: {"risk": "low", **tools.get(call["tool"], {})} for call in server["calls"]}
+    with behind({**server, "tools": words}, work, binary) as (client, gateway):
+        guarded = Run(server, client, gateway.workspace, page).answers()
+        receipts = gateway.calls()
     if len(receipts) != len(guarded):
         raise Failed(f"{len(guarded)} calls left {len(receipts)} receipts")
-    return [found(*each) for each in zip(server["calls"], alone, guarded, receipts)]
+    return guarded, receipts
+
+
+def with_needs(call, before, after):
+    """What was found with the operator's words, where the gateway as it comes refused what needs them and nothing else."""
+    if before["verdict"] == "refused" and "needs" not in call:
+        return before
+    if before["verdict"] != "refused" and "needs" in call:
+        return {**after, "verdict": "stale", "words": "it is not refused without the operator's word: take `needs` out"}
+    return after
 
 
 def filled(value, words, keys=None):
@@ -127,8 +148,15 @@ def found(call, alone, guarded, receipt):
     if fails(alone) != call.get("fails", False) or told(alone) != call.get("answer"):
         return {**result, "verdict": "stale", "words": f"bare it answers otherwise than recorded: {told(alone)!r}"}
     if whole[0] != whole[1]:
-        return {**result, "verdict": "differs", "words": f"bare {told(alone)!r}, behind the gateway {told(guarded)!r}"}
+        return {**result, "verdict": "differs", "words": difference(*(json.dumps(one, ensure_ascii=False) for one in whole))}
     return {**result, "verdict": "same", "words": ""}
+
+
+def difference(one, other):
+    """Both texts around where they part."""
+    at = next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    around = slice(max(0, at - 40), at + 80)
+    return f"bare …{one[around]}…, behind the gateway …{other[around]}…"
 
 
 def write(server, answers):

@@ -240,10 +240,9 @@ class Gateway:
         return last_line(logs[-1].read_text(errors="replace")) if logs else "it said nothing"
 
     def approve(self):
-        for line in self.portreeve("tool", "list", "--json").splitlines():
-            found = json.loads(line)
-            if found["standing"] != "approved":
-                self.portreeve("tool", "approve", found["id"])
+        listed = map(json.loads, self.portreeve("tool", "list", "--json").splitlines())
+        if any(tool["standing"] != "approved" for tool in listed):
+            self.portreeve("tool", "approve", f"{self.id}/*")
 
     def url(self):
         return f"{json.loads(self.ready.read_text())['mcp']}/{self.id}"
