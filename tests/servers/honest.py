@@ -107,7 +107,7 @@ class Run:
             message = self.client.answer("tools/call", {"name": call["tool"], "arguments": arguments})
         except Failed as failed:
             message = {"error": {"message": str(failed), "data": {"reason_codes": ["no answer"]}}}
-        return json.loads(self.alike(json.dumps(message, ensure_ascii=False)))
+        return without_era(json.loads(self.alike(json.dumps(message, ensure_ascii=False))))
 
     def alike(self, text):
         for word, meant in self.words.items():
@@ -115,6 +115,16 @@ class Run:
         for pattern, word in self.differs:
             text = pattern.sub(word, text)
         return text
+
+
+def without_era(message):
+    """A server of both eras may be spoken to in the newer one behind the gateway, which adds these to a result."""
+    if result := message.get("result"):
+        result.pop("resultType", None)
+        meta = result.pop("_meta", {})
+        meta.pop("io.modelcontextprotocol/serverInfo", None)
+        result |= {"_meta": meta} if meta else {}
+    return message
 
 
 def fails(message):
