@@ -183,6 +183,30 @@ pub(super) fn repository_in(home: &Home) {
     }
 }
 
+/// The question for its era has waited for it, and a process of this SDK that heard it takes no `initialize`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_both_eras_that_is_slow_to_start_is_introduced_to_in_another_process() {
+    let mut case = Case::python("mcp-server-time", &["--local-timezone=UTC"]);
+    if !are_installed(&[&case.script()]) {
+        return;
+    }
+    // The first of its processes is silent for longer than a server is waited for that may not know the question.
+    let slow = r#"if mkdir slow; then sleep 11; fi; exec "$0" "$@""#;
+    let command = ["sh", "-c", slow].map(str::to_owned).into_iter();
+    case.command = command.chain(case.command).collect();
+    let issuer = Issuer::start().await;
+    let setup = Setup::new().issuer(&issuer).set("servers.peer", case.entry("internal"));
+    let gateway = setup.start().await;
+    let agent = Agent::connect(&gateway, "/mcp/peer", &issuer.token("ann")).await;
+    eventually("the server was discovered", 90, async || {
+        agent.names().await.iter().any(|name| name == "convert_time")
+    })
+    .await;
+    let refused = gateway.logs().matches("refused `initialize`").count();
+    assert_eq!(refused, 0, "{}", gateway.logs());
+    assert!(workspace(&gateway.home).join("slow").is_dir(), "it was slow once");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_walls_for_files_starts_in_its_own_workspace() {
     let script = modules().join("@modelcontextprotocol/server-memory/dist/index.js");

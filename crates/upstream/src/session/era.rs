@@ -22,6 +22,14 @@ use crate::session::open;
 /// A server that does not know `server/discover` may simply stay silent.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
+/// What came of asking a server for its era.
+enum Found {
+    Modern,
+    Legacy,
+    /// It has said nothing so far.
+    Silence,
+}
+
 /// What a server said to `server/discover`.
 enum Said {
     Modern(Introduction),
@@ -57,11 +65,17 @@ impl Server {
 async fn find_out(server: &Arc<Server>) -> Result<Eras, Failure> {
     let modern = Guest::gateway().key;
     match detect(server).await? {
-        Era::Modern if begins_sessions(server).await => Ok(Eras::Both),
-        Era::Modern => Ok(Eras::Modern),
-        Era::Legacy => {
+        Found::Modern if begins_sessions(server).await => Ok(Eras::Both),
+        Found::Modern => Ok(Eras::Modern),
+        Found::Legacy => {
             // The process that was asked in vain can still be introduced to.
             server.sessions.hand_over(&modern, SessionKey::Discovery(Face::LEAST));
+            Ok(Eras::Legacy)
+        }
+        Found::Silence => {
+            // A process that is slow to start hears the question first, is modern from then on, and refuses `initialize`:
+            // another one is introduced to.
+            server.sessions.forget(&modern);
             Ok(Eras::Legacy)
         }
     }
@@ -76,7 +90,7 @@ pub(crate) async fn begins_sessions(server: &Arc<Server>) -> bool {
 }
 
 /// Asks a server whether it is modern.
-async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
+async fn detect(server: &Arc<Server>) -> Result<Found, Failure> {
     for _ in 0..2 {
         let asked = tokio::time::timeout(LONGEST_SILENCE.min(server.caps.timeout), discover_once(server)).await;
         let said = match asked {
@@ -88,14 +102,15 @@ async fn detect(server: &Arc<Server>) -> Result<Era, Failure> {
                 | Failure::NotStarted(_)
                 | Failure::CrashLoop(_)),
             )) => return Err(unreachable),
-            Ok(Err(_)) | Err(_) => Said::Legacy,
+            Ok(Err(Failure::TimedOut)) | Err(_) => return Ok(Found::Silence),
+            Ok(Err(_)) => Said::Legacy,
         };
         match said {
             Said::Modern(introduction) => {
                 server.learn(Era::Modern, introduction);
-                return Ok(Era::Modern);
+                return Ok(Found::Modern);
             }
-            Said::Legacy => return Ok(Era::Legacy),
+            Said::Legacy => return Ok(Found::Legacy),
             Said::TryAgain => {}
         }
     }
