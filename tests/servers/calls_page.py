@@ -41,9 +41,10 @@ def calls_page(results, machine):
         ),
         "",
         *wrapped(
-            f"**{count['calls']} honest calls to {count['servers']} servers: {count['refused']} were refused that should not "
-            f"be, {count['same']} were answered as the bare server answers**, {count['failing']} of them with the server's own "
-            f"error. {count['needing']} needed a word of the operator first, see below. Measured on {today} with "
+            f"**{count['calls']} honest calls to {count['servers']} servers. As it comes the gateway refuses "
+            f"{count['refused'] + count['needing']} of them; with a word of the operator on {needy_tools(results)} tools, "
+            f"{count['refused']}.** {count['same']} were answered as the bare server answers, {count['failing']} of them with "
+            f"the server's own error. Measured on {today} with "
             f"{machine['version']}, sandbox tier {machine['tier']}, Node {machine['node']}, {machine['python']}."
         ),
         "",
@@ -87,6 +88,12 @@ def given(results):
         words += [server["note"]] if "note" in server else []
         if words:
             yield from wrapped(f"- **{server['id']}**: {'; '.join(words)}.", "  ")
+
+
+def needy_tools(results):
+    """How many tools have calls that need a word of the operator."""
+    calls = [(result["server"]["id"], one["call"]) for result in results for one in result["calls"]]
+    return len({(server, call["tool"]) for server, call in calls if "needs" in call})
 
 
 def needing(result, key):
