@@ -24,6 +24,7 @@ mod paths;
 mod pins;
 mod policy;
 mod preflight;
+mod quotas;
 mod readme;
 mod receipts;
 mod reloading;

@@ -8,10 +8,9 @@ use crate::support::environment::repository;
 
 /// Heavy dependencies and the one room that may import each. `rmcp` re-encodes what it reads, so it has none: only the
 /// fixture of the conformance tests has it.
-const HEAVY: [(&str, &str); 12] = [
+const HEAVY: [(&str, &str); 11] = [
     ("jsonschema", "schema"),
     ("cedar-policy", "policy"),
-    ("governor", "policy"),
     ("rusqlite", "store"),
     ("jsonwebtoken", "gateway"),
     ("x509-parser", "gateway"),

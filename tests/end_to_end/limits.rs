@@ -1,4 +1,4 @@
-//! Rates, concurrency and time.
+//! Rates, concurrency and time; [`super::quotas`] has the rest.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn a_server_that_hangs_is_given_up_in_time() {
     assert!(receipt["outcome"]["duration_us"].as_u64().unwrap() >= 3_000_000);
 }
 
-fn over_limit(town: &Town, answer: &Answer, code: &str) {
+pub(super) fn over_limit(town: &Town, answer: &Answer, code: &str) {
     assert_eq!((answer.status, answer.error_code()), (200, -32003), "{}", answer.text());
     assert_eq!(answer.reason_codes(), [code]);
     let receipt = town.gateway.receipt_named_by(answer);

@@ -39,6 +39,10 @@ impl Setup {
             "limits.rate",
             json!([{"per": "principal", "calls": 1_000_000, "window": "1m"}]),
         )
+        .set(
+            "limits.quota",
+            json!([{"per": "principal", "calls": 1_000_000, "window": "1d"}]),
+        )
         .set("limits.concurrency", json!({"per_principal": 1000, "per_server": 1000}))
     }
 

@@ -8,6 +8,7 @@ mod connect;
 mod doctor;
 mod harness;
 mod keygen;
+mod limits;
 mod next_steps;
 mod offline;
 mod output;
@@ -55,6 +56,9 @@ enum Command {
     /// Configured servers
     #[command(subcommand)]
     Server(server::Server),
+    /// Rates and quotas: who has used how much
+    #[command(subcommand)]
+    Limits(limits::Limits),
     /// Make a key that signs `servers.lock`, and print its public half
     Keygen(keygen::Keygen),
     /// What this machine offers: the strength of the sandbox and what it lacks, TLS, store, clock, runtimes
@@ -108,6 +112,7 @@ impl Cli {
             Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
             Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
+            Command::Limits(limits) => limits.run(&local(&find_file(config)?)?).await,
             Command::Keygen(keygen) => keygen.run(),
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,

@@ -1,6 +1,7 @@
 //! Configuration: what people write ([`RawConfig`]) and what the program trusts ([`Config`]). The only
 //! road between them is `TryFrom`, which reads by the room `settings`: it reports every fault at once and needs no network.
 
+mod allowances;
 mod audit;
 mod checked;
 mod edit;
@@ -32,7 +33,7 @@ pub use checked::Config;
 pub(crate) use edit::{Draft, NewReach, Written, hold, is_web_url, replace};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
 pub use keys::FORMAT;
-pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits, Per, Rate};
+pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits};
 pub use listen::{Listen, Tls};
 pub use local::Local;
 pub use output::{InArguments, Output, Response};

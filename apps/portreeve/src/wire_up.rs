@@ -6,6 +6,7 @@ mod orders;
 mod plan;
 mod ports;
 mod processes;
+mod quotas;
 mod reload;
 mod running;
 mod state_files;
@@ -29,8 +30,9 @@ use vocabulary::Clock;
 
 pub(crate) use self::discovery::note as inventory_note;
 pub(crate) use self::orders::{Configured, approve_as_seen, heed_order, said};
-pub(crate) use self::plan::{facts, ledger_settings};
+pub(crate) use self::plan::{facts, ledger_settings, limit_rules};
 pub use self::ports::{StateActivity, StateTokens};
+pub(crate) use self::ports::shown;
 pub(crate) use self::processes::launcher_now;
 pub use self::running::Running;
 pub(crate) use self::state_files::make_dir;
@@ -65,6 +67,7 @@ pub struct Started {
     whereabouts: Whereabouts,
     stop: watch::Sender<bool>,
     doors: Vec<tokio::task::JoinHandle<()>>,
+    quotas: quotas::Keeper,
     _lock: StateLock,
 }
 
@@ -96,6 +99,8 @@ impl Started {
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
         running.note_barred(None).await?;
+        let limiter = running.with_current(|current| current.limiter.clone());
+        let quotas = quotas::Keeper::start(limiter, running.store.clone())?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
         running.clone().start_discovery();
@@ -110,6 +115,7 @@ impl Started {
             whereabouts,
             stop,
             doors,
+            quotas,
             _lock: lock,
         })
     }
@@ -173,10 +179,12 @@ impl Started {
         }
         let _ = tokio::time::timeout(LAST_CALLS, self.running.until_idle()).await;
         self.running.end_processes().await;
-        let ledger = self.running.ledger.clone();
-        tokio::task::spawn_blocking(move || ledger.shutdown())
-            .await
-            .context("the ledger broke")?;
+        let (ledger, quotas) = (self.running.ledger.clone(), self.quotas);
+        let last = move || {
+            quotas.close();
+            ledger.shutdown();
+        };
+        tokio::task::spawn_blocking(last).await.context("the ledger broke")?;
         state_files::forget_whereabouts(self.running.state_dir());
         Ok(())
     }

@@ -163,6 +163,7 @@ files = ["{directory}/bench.cedar"]
 
 [limits]
 rate = [{{ per = "principal", calls = 4000000000, window = "1m" }}, {{ per = "tool", calls = 4000000000, window = "1m" }}]
+quota = [{{ per = "principal", calls = 4000000000, window = "1d" }}]
 concurrency = {{ per_principal = 1024, per_server = 1024 }}
 
 {output}"#

@@ -5,6 +5,7 @@
 mod chokepoint;
 mod harness;
 mod identity;
+mod limits;
 mod lists;
 mod payloads;
 mod records;
@@ -52,6 +53,7 @@ fn main() -> Result<ExitCode> {
     let groups = [
         lists::measure,
         identity::measure,
+        limits::measure,
         payloads::measure,
         chokepoint::measure,
         records::measure,

@@ -18,6 +18,7 @@ mod activity;
 mod call;
 mod harness;
 mod inventory;
+mod limits;
 mod policy;
 mod steer;
 mod tokens;
@@ -205,6 +206,15 @@ pub(crate) static ROUTES: &[Route] = &[
         "Servers",
         act!(inventory::servers),
     ),
+    Route {
+        query: limits::PARAMETERS,
+        ..get(
+            "/limits",
+            "Who has used how much of what limits allow, those first who used most of it.",
+            "Limits",
+            act!(limits::show),
+        )
+    },
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("server.refresh"),

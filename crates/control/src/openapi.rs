@@ -168,6 +168,14 @@ const SCHEMAS: &[(&str, &str)] = &[
         r##"{"type":"object","required":["servers"],"properties":{"servers":{"type":"array","items":{"$ref":"#/components/schemas/Server"}}}}"##,
     ),
     (
+        "Limit",
+        r#"{"type":"object","required":["kind","per","key","used","calls","window","methods","resets"],"properties":{"kind":{"enum":["rate","quota"]},"per":{"description":"What is counted apart: one word, or a list.","anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]},"key":{"description":"Whose count it is: a name for each of `per`; `(others)` where several share one.","anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]},"used":{"type":"integer"},"calls":{"type":"integer"},"window":{"type":"string"},"methods":{"enum":["calls","lists","all"]},"resets":{"type":"string","format":"date-time","description":"When nothing counts any more, if there are no further requests."}}}"#,
+    ),
+    (
+        "Limits",
+        r##"{"type":"object","required":["limits"],"properties":{"limits":{"type":"array","items":{"$ref":"#/components/schemas/Limit"}}}}"##,
+    ),
+    (
         "Question",
         r#"{"type":"object","additionalProperties":false,"required":["principal","server","tool"],"properties":{"principal":{"type":"object","additionalProperties":false,"required":["sub"],"properties":{"sub":{"type":"string"},"actor":{"enum":["user","agent","system"],"default":"agent"},"authn":{"enum":["jwt","token","mtls"],"default":"token"},"client_id":{"type":"string"},"org_id":{"type":"string"},"groups":{"type":"array","items":{"type":"string"}},"claims":{"type":"object"}}},"server":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"},"address":{"type":"string","default":"127.0.0.1"}}}"#,
     ),

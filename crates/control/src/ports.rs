@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
-use policy::{ItemId, OperatorOrder, PolicySnapshot};
+use policy::{ItemId, OperatorOrder, PolicySnapshot, Usage};
 use vocabulary::{ActorType, Digest, ReceiptId, Risk, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
@@ -354,6 +354,12 @@ pub trait Gateway: Send + Sync {
     /// # Errors
     /// When it cannot be told.
     fn servers(&self) -> Result<Vec<ServerView>, PortError>;
+
+    /// Who has used how much of what limits allow: those who used most of it first, at most so many. Names are fit to be shown.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn limits(&self, most: usize) -> Result<Vec<Usage>, PortError>;
 
     /// Reads the configuration again: the whole new one or nothing.
     fn reload(&self, when: ReloadWhen) -> Later<'_, Result<Reload, PortError>>;

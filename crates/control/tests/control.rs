@@ -17,8 +17,8 @@ use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use ledger::{Event, LedgerDown, Verdict};
 use policy::{
-    Discovery, Inventory, ItemId, OperatorOrder, PolicyFile, PolicySnapshot, Rules, Said, ServerFacts, Shown,
-    StoredServer, approve, heed, merge,
+    Discovery, Inventory, ItemId, OperatorOrder, Per, PerSet, PolicyFile, PolicySnapshot, Rules, Said, ServerFacts,
+    Shown, StoredServer, approve, heed, merge,
 };
 use portreeve_control::ports::{
     Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Heeded, Inventory as InventoryPort, Later, PortError,
@@ -324,6 +324,24 @@ impl Gateway for Port {
             url: "https://files.example/mcp".into(),
             reach: ServerHealth::Up,
         }])
+    }
+
+    fn limits(&self, most: usize) -> Result<Vec<policy::Usage>, PortError> {
+        let usage = |per: Vec<Per>, key: &[&str]| policy::Usage {
+            kind: policy::Kind::Quota,
+            per: PerSet::new(per).unwrap(),
+            key: key.iter().map(|name| (*name).to_owned()).collect(),
+            used: 3,
+            calls: 5,
+            window: policy::Window::Day,
+            methods: policy::Methods::All,
+            resets: Timestamp::from_micros(0),
+        };
+        let pair = usage(vec![Per::Tool, Per::Principal], &["ann", "files/read"]);
+        Ok([usage(vec![Per::Client], &["ide"]), pair]
+            .into_iter()
+            .take(most)
+            .collect())
     }
 
     fn reload(&self, _: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {
@@ -872,4 +890,30 @@ async fn records_of_harness_runs_are_taken_in_whole_or_refused() {
         .filter(|record| record.starts_with("harness.record refused"))
         .count();
     assert_eq!(refused, 6, "{:?}", desk.records());
+}
+
+#[tokio::test]
+async fn limits_are_told_as_configurations_have_them() {
+    let desk = Desk::new();
+    let told = desk.get("/api/v1/limits").await.json();
+    let row = |per: Value, key: Value| {
+        json!({"kind": "quota", "per": per, "key": key, "used": 3, "calls": 5,
+        "window": "day", "methods": "all", "resets": "1970-01-01T00:00:00.000000Z"})
+    };
+    let both = [
+        row(json!("client"), json!("ide")),
+        row(json!(["principal", "tool"]), json!(["ann", "files/read"])),
+    ];
+    assert_eq!(told["limits"], json!(both));
+    assert_eq!(
+        desk.get("/api/v1/limits?limit=1").await.json()["limits"],
+        json!([both[0]])
+    );
+    for wrong in ["0", "-1", "100001", "x", ""] {
+        assert_eq!(
+            desk.get(&format!("/api/v1/limits?limit={wrong}")).await.status,
+            400,
+            "{wrong}"
+        );
+    }
 }

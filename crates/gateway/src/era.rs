@@ -7,7 +7,7 @@ pub(crate) mod legacy;
 pub(crate) mod modern;
 
 use mcp::{ErrorCode, Method, Request};
-use policy::OverLimit;
+use policy::{Class, OverLimit};
 use vocabulary::ReasonCode;
 
 use crate::context::Ended;
@@ -16,10 +16,11 @@ use crate::gateway::Gateway;
 use crate::message::error_data::ErrorData;
 use crate::outcome::sentence;
 use crate::reply::Prepared;
+use crate::stages::class_of;
 
 /// One request, its method known: of either era.
 pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Ended {
-    if let Some(refused) = over_limit(gateway, incoming, request) {
+    if let Some(refused) = over_limit(gateway, incoming, request).await {
         return refused;
     }
     if version::is_modern(incoming.head.headers(), request.params()) {
@@ -31,7 +32,7 @@ pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request
 
 /// Refused before anything is done: whoever does not read what was answered, or asks too often for what is answered here.
 /// What goes to a server is counted with its decision.
-fn over_limit(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Option<Ended> {
+async fn over_limit(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Option<Ended> {
     let who = incoming.head.who();
     let over = if !gateway.unread.has_room_for(who) {
         OverLimit {
@@ -39,7 +40,7 @@ fn over_limit(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) 
             retry_after: None,
         }
     } else if is_answered_here(request.method()) {
-        incoming.snapshot.limiter.admit_own(who).err()?
+        admit_own(gateway, incoming, request).await.err()?
     } else {
         return None;
     };
@@ -50,6 +51,24 @@ fn over_limit(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) 
     let reply = Prepared::refusal(Some(request.id().clone()), data);
     let context = incoming.with_message(request);
     Some(context.refused_by("builtin:limits", over.code, reply))
+}
+
+/// Counts a request in that is answered here. A server that is not configured counts as none: a path may name any.
+async fn admit_own(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Result<(), OverLimit> {
+    let (snapshot, headers) = (&incoming.snapshot, incoming.head.headers());
+    let has_session = snapshot.limiter.counts_sessions(Class::List) && !version::is_modern(headers, request.params());
+    let who = incoming.head.who();
+    let session = has_session
+        .then(|| legacy::session_of(gateway, who, headers).ok())
+        .flatten();
+    let counted = policy::Request {
+        who,
+        session: session.map(|session| session.digest),
+        server: incoming.route.server().filter(|id| snapshot.server(id).is_some()),
+        tool: None,
+        class: class_of(request.method()),
+    };
+    snapshot.limiter.admit_own(&counted).await
 }
 
 /// Whether a method is answered without a decision about a target: by us, or from the lists of servers.

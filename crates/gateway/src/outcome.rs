@@ -136,6 +136,9 @@ impl Stages<'_> {
     }
 
     pub(crate) fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
+        if over.code == ReasonCode::DenyReceiptUnavailable {
+            return self.unrecordable(facts);
+        }
         let decision = self.decision(Verdict::Deny, "builtin:limits".into(), over.code);
         let data = ErrorData {
             retry_after_ms: over.retry_after_ms(),

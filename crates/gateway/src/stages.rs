@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ledger::{DecisionFacts, Verdict};
-use mcp::{Request, RequestId};
-use policy::{Caller, InFlight, Permit};
-use vocabulary::ReasonCode;
+use mcp::{Method, Request, RequestId};
+use policy::{Caller, Class, InFlight, OverLimit, Permit};
+use vocabulary::{ReasonCode, ServerId, ToolId};
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -44,9 +44,48 @@ impl<'a> Stages<'a> {
         }
     }
 
+    /// Counts the request in, as one that goes to a server and, where it calls one, to a tool.
+    pub(crate) async fn admit(&self, server: &ServerId, tool: Option<&ToolId>) -> Result<InFlight, OverLimit> {
+        let request = policy::Request {
+            who: &self.context.who,
+            session: self.context.session().map(|session| session.digest),
+            server: Some(server),
+            tool,
+            class: class_of(&self.context.method),
+        };
+        self.snapshot.limiter.admit(&request, server).await
+    }
+
     /// A decision by this request's snapshot.
     pub(crate) fn decision(&self, result: Verdict, policy_id: Arc<str>, reason: ReasonCode) -> DecisionFacts {
         decision(&self.snapshot, result, policy_id, reason)
+    }
+}
+
+/// What a method counts as: does it do something, or ask what there is?
+pub(crate) fn class_of(method: &Method) -> Class {
+    match method {
+        Method::ToolsCall
+        | Method::ResourcesRead
+        | Method::PromptsGet
+        | Method::TasksGet
+        | Method::TasksUpdate
+        | Method::TasksCancel
+        | Method::TasksResult
+        | Method::Other(_) => Class::Call,
+        Method::Initialize
+        | Method::Discover
+        | Method::Ping
+        | Method::ToolsList
+        | Method::ResourcesList
+        | Method::TemplatesList
+        | Method::PromptsList
+        | Method::TasksList
+        | Method::SetLevel
+        | Method::Listen
+        | Method::Subscribe
+        | Method::Unsubscribe
+        | Method::Complete => Class::List,
     }
 }
 

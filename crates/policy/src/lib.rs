@@ -33,7 +33,10 @@ pub use inventory::pin::{
 pub use inventory::snapshot::{KnownTool, NotKnown, PolicySnapshot};
 pub use inventory::word::{ItemId, ItemKind, NoSuchItem, OperatorOrder, Said, Word, Words, heed};
 pub use inventory::{Inventory, InventoryStore, RiskOf, SandboxTier, ServerEntry, ServerFacts, StoreError};
-pub use limits::{CallLimits, InFlight, LimitRules, OverLimit, Rate, RateKey};
+pub use limits::{
+    CallLimits, Class, Due, Group, InFlight, KeptCount, Key, Kind, LimitRules, Methods, OverLimit, Per, PerSet,
+    QuotaStore, Request, Rule, ToolLimits, Usage, Window,
+};
 pub use permit::{Permit, PermitFault, SpentPermit};
 pub use rules::{Place, PolicyFault, PolicyFaultKind, PolicyFile, PolicyWarning, RuleEffect, Rules, Strength};
 

@@ -4,15 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use portreeve_policy::{
-    CallFacts, CallLimits, Caller, Decision, Discovery, Inventory, InventoryStore, LimitRules, PolicyFile,
-    PolicySnapshot, Rules, ServerFacts, Shown, StoreError, StoredServer, approve, merge,
+    CallFacts, CallLimits, Caller, Class, Decision, Discovery, Inventory, InventoryStore, LimitRules, PolicyFile,
+    PolicySnapshot, Request, Rules, ServerFacts, Shown, StoreError, StoredServer, approve, merge,
 };
 use vocabulary::json::Value;
 use vocabulary::{
-    ActorType, Authn, Digest, Face, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical,
+    ActorType, Authn, Clock, Digest, Face, Principal, ReasonCode, ServerId, ServerScope, Timestamp, Trust, canonical,
 };
 
 /// A store that keeps everything in memory: the port is small enough to be one.
@@ -138,22 +140,35 @@ fn a_tool_is_quarantined_hidden_then_known_permitted_and_its_permit_spent() {
 
 #[test]
 fn limits_count_by_principal_and_give_room_back() {
-    let limits = CallLimits::new(&LimitRules {
-        rate: Vec::new(),
+    let rules = LimitRules {
         per_principal: 1,
         per_server: 9,
-    });
+        ..LimitRules::default()
+    };
+    let limits = CallLimits::new(&rules, Clock::system());
     let shelf = Shelf::default();
     shelf
         .save(&merge(None, discovery(), &facts(), Timestamp::from_micros(0)).stored)
         .expect("a shelf");
     let inventory = Inventory::assemble(&[facts()], &shelf.load().expect("a shelf"), &|_, _| None);
     let tool = &inventory.tools().first().expect("one tool").id;
-    let running = limits.admit(&someone(), tool).expect("room");
-    assert_eq!(
-        limits.admit(&someone(), tool).expect_err("full").code,
-        ReasonCode::DenyConcurrency
-    );
+    let who = someone();
+    let request = Request {
+        who: &who,
+        session: None,
+        server: Some(&tool.server),
+        tool: Some(tool),
+        class: Class::Call,
+    };
+    let admit = || {
+        let admitted = pin!(limits.admit(&request, &tool.server)).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(admitted) = admitted else {
+            panic!("nothing is waited for")
+        };
+        admitted
+    };
+    let running = admit().expect("room");
+    assert_eq!(admit().expect_err("full").code, ReasonCode::DenyConcurrency);
     drop(running);
-    assert!(limits.clone().admit(&someone(), tool).is_ok());
+    assert!(admit().is_ok());
 }

@@ -1,5 +1,5 @@
-//! Keeps what must outlive a run, in SQLite files of the state directory that only their owner can read: tokens
-//! and inventory in [`Store`], and in [`Activity`] an index over the ledger that can be thrown away and rebuilt.
+//! Keeps what must outlive a run, in SQLite files of the state directory that only their owner can read: tokens,
+//! inventory and quotas in [`Store`], and in [`Activity`] an index over the ledger that can be thrown away and rebuilt.
 //! The ledger is the truth; a listed record is read from its segment, byte for byte.
 
 mod lock;

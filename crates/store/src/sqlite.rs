@@ -13,6 +13,7 @@ use vocabulary::{Digest, Timestamp};
 
 pub(crate) mod activity;
 pub(crate) mod inventory;
+pub(crate) mod quotas;
 pub(crate) mod tokens;
 pub(crate) mod words;
 
@@ -44,7 +45,7 @@ pub enum StoreFault {
     Ledger(#[source] io::Error),
 }
 
-/// Tokens and inventory of one state directory (`state.db`). Calls block.
+/// Tokens, inventory and quotas of one state directory (`state.db`). Calls block.
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
@@ -195,6 +196,14 @@ const MIGRATIONS: &[&str] = &[
         settled BLOB NOT NULL,
         PRIMARY KEY (server, kind, name)
     ) STRICT;",
+    "CREATE TABLE quotas (
+        rule TEXT NOT NULL,
+        key BLOB NOT NULL,
+        names TEXT NOT NULL,
+        groups BLOB NOT NULL,
+        ahead INTEGER NOT NULL,
+        PRIMARY KEY (rule, key)
+    ) STRICT, WITHOUT ROWID;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

@@ -9,14 +9,17 @@ use control::ports::{
 };
 use control::{ControlPlane, Operator};
 use ledger::{Event, Ledger, LedgerDown};
-use policy::{Inventory, InventoryEvent, InventoryStore as _, ItemId, OperatorOrder, PolicySnapshot, StoredServer};
+use policy::{
+    CallLimits, Inventory, InventoryEvent, InventoryStore as _, ItemId, OperatorOrder, PolicySnapshot, QuotaStore as _,
+    StoredServer, Usage,
+};
 use store::{Activity, Store};
 use vocabulary::{Clock, Digest, Risk, ServerId, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
     Configured, StateActivity, StateTokens, approve_as_seen, facts, heed_order, inventory_note, launcher_now,
-    ledger_settings, said, supposing,
+    ledger_settings, limit_rules, said, shown, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -211,6 +214,15 @@ impl ports::Gateway for Desk {
             reach: ServerHealth::Unknown,
         };
         Ok(self.config.servers.iter().map(view).collect())
+    }
+
+    fn limits(&self, most: usize) -> Result<Vec<Usage>, PortError> {
+        let faulty = || PortError::new("`[limits]` has faults; `portreeve check` tells them");
+        let limits = self.config.limits.as_ref().ok_or_else(faulty)?;
+        let limiter = CallLimits::new(&limit_rules(limits, &self.config.servers), Clock::system());
+        let kept = self.store.counts().map_err(PortError::new)?;
+        limiter.restore(&kept, &limiter.kept_rules());
+        Ok(shown(limiter.usage(most)))
     }
 
     fn reload(&self, _: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {

@@ -3,6 +3,7 @@
 
 mod output;
 mod process;
+mod tool_limits;
 
 use settings::Standing::{Default, Derived, Later, Optional, Required};
 use settings::{Format, Key, key};
@@ -13,8 +14,17 @@ pub static FORMAT: Format = Format {
     keys: &KEYS,
 };
 
-static KEYS: [Key; BEFORE_PROCESSES.len() + process::KEYS.len() + AFTER_PROCESSES.len() + output::KEYS.len()] =
-    joined(&[BEFORE_PROCESSES, process::KEYS, AFTER_PROCESSES, output::KEYS]);
+static KEYS: [Key; BEFORE_PROCESSES.len()
+    + process::KEYS.len()
+    + AFTER_PROCESSES.len()
+    + tool_limits::KEYS.len()
+    + output::KEYS.len()] = joined(&[
+    BEFORE_PROCESSES,
+    process::KEYS,
+    AFTER_PROCESSES,
+    tool_limits::KEYS,
+    output::KEYS,
+]);
 
 /// Several parts of the table as one.
 #[expect(
@@ -383,7 +393,7 @@ const AFTER_PROCESSES: &[Key] = &[
     ),
     key(
         "limits.rate",
-        "How many calls in how long, counted per `principal` or per `tool`.",
+        "How many requests in how long; all of these hold. See [limits](limits.md).",
         Default(
             r#"[{ per = "principal", calls = 120, window = "1m" }, { per = "tool", calls = 600, window = "1m" }]"#,
             "two calls a second suit an agent; a loop is stopped",
@@ -391,8 +401,8 @@ const AFTER_PROCESSES: &[Key] = &[
     ),
     key(
         "limits.rate[].per",
-        "`principal` or `tool`.",
-        Required("write `principal` or `tool`"),
+        "What is counted apart: `principal`, `client`, `session`, `server` or `tool`, or a list of them.",
+        Required("write `principal`, or `[\"principal\", \"tool\"]`"),
     ),
     key(
         "limits.rate[].calls",
@@ -401,8 +411,41 @@ const AFTER_PROCESSES: &[Key] = &[
     ),
     key(
         "limits.rate[].window",
-        "Length of time.",
-        Required("write `90s`, `15m`, `1h` or `7d`"),
+        "A length of time that rolls on, or `day` or `month` of the calendar (UTC).",
+        Required("write `90s`, `15m`, `1h` or `7d`, or `day` or `month`"),
+    ),
+    key(
+        "limits.rate[].methods",
+        "`calls`: what does something; `lists`: lists, subscriptions, completions and what the gateway answers; `all`.",
+        Default(r#""calls""#, "asking what there is has an allowance of its own"),
+    ),
+    key(
+        "limits.quota",
+        "As `rate`, counted across restarts.",
+        Default(
+            r#"[{ per = "principal", calls = 10000, window = "1d" }]"#,
+            "a busy agent's day; what runs wild ends by evening",
+        ),
+    ),
+    key(
+        "limits.quota[].per",
+        "As for `rate`.",
+        Required("write `principal`, or `[\"principal\", \"tool\"]`"),
+    ),
+    key(
+        "limits.quota[].calls",
+        "Number of calls.",
+        Required("write a whole number"),
+    ),
+    key(
+        "limits.quota[].window",
+        "As for `rate`.",
+        Required("write `1h` or `7d`, or `day` or `month`"),
+    ),
+    key(
+        "limits.quota[].methods",
+        "As for `rate`.",
+        Default(r#""calls""#, "what does something is what costs something"),
     ),
     key(
         "limits.concurrency.per_principal",
@@ -423,5 +466,4 @@ const AFTER_PROCESSES: &[Key] = &[
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),
-    key("limits.quota", "", Later("quotas")),
 ];

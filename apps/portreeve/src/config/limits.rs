@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use ::policy::Rule;
 use settings::{Complaint, Entry, Section};
+
+use super::allowances;
 
 /// How much, how often, how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,7 +17,9 @@ pub struct Limits {
     /// Any message of a server.
     pub result: MessageLimits,
     /// Calls in a time; empty means no rate limit (`check` warns).
-    pub rate: Vec<Rate>,
+    pub rate: Vec<Rule>,
+    /// The same, kept across restarts.
+    pub quota: Vec<Rule>,
     /// Calls at a time.
     pub concurrency: Concurrency,
     /// How long a server may take to answer.
@@ -43,27 +48,6 @@ pub struct ArgumentLimits {
     pub max_items: usize,
 }
 
-/// So many calls in so long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rate {
-    /// What is counted.
-    pub per: Per,
-    /// Number of calls; at least 1.
-    pub calls: u32,
-    /// Length of time.
-    pub window: Duration,
-}
-
-vocabulary::words! {
-    /// What a rate is counted by.
-    pub enum Per {
-        /// The caller.
-        Principal = "principal",
-        /// The tool, for all callers together.
-        Tool = "tool",
-    }
-}
-
 /// Calls at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Concurrency {
@@ -79,14 +63,9 @@ impl Limits {
         let arguments = ArgumentLimits::check(section.section("arguments"));
         let result = MessageLimits::check(section.section("result"));
         let rate = section.read("rate", rates);
+        let quota = section.read("quota", allowances::of_all);
         let concurrency = Concurrency::check(section.section("concurrency"));
-        let timeout = section.read("timeout", |value| {
-            let time = value.duration()?;
-            let longest = Duration::from_secs(3_600);
-            (time <= longest)
-                .then_some(time)
-                .ok_or_else(|| Complaint::new("is longer than an hour"))
-        });
+        let timeout = section.read("timeout", allowances::timeout);
         if let (Some(request), Some(arguments)) = (&request, &arguments)
             && arguments.max_bytes > request.max_bytes
         {
@@ -101,6 +80,7 @@ impl Limits {
             arguments: arguments?,
             result: result?,
             rate: rate?,
+            quota: quota?,
             concurrency: concurrency?,
             timeout: timeout?,
         })
@@ -147,32 +127,8 @@ impl Concurrency {
     }
 }
 
-fn rates(value: &Entry<'_>) -> Result<Vec<Rate>, Complaint> {
-    let mut rates: Vec<Rate> = Vec::new();
-    for item in value.items()? {
-        let Some(mut section) = item.into_section() else {
-            continue;
-        };
-        let per = section.require("per", |value| value.word(Per::ALL, Per::as_str));
-        let calls = section.require("calls", |value| value.number(1..=u64::from(u32::MAX)));
-        let window = section.require("window", Entry::duration);
-        let (Some(per), Some(calls), Some(window)) = (per, calls, window) else {
-            section.finish();
-            continue;
-        };
-        if rates.iter().any(|known| known.per == per && known.window == window) {
-            section.fault(
-                "window",
-                Complaint::new("this rate stands here twice, with the same `per` and `window`"),
-            );
-        }
-        rates.push(Rate {
-            per,
-            calls: u32::try_from(calls).unwrap_or(u32::MAX),
-            window,
-        });
-        section.finish();
-    }
+fn rates(value: &Entry<'_>) -> Result<Vec<Rule>, Complaint> {
+    let rates = allowances::of_all(value)?;
     if rates.is_empty() {
         value.warn(Complaint::new("no rate limit is in force"));
     }

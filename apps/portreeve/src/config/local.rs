@@ -34,6 +34,8 @@ pub struct Local {
     pub tier: Option<sandbox::Tier>,
     /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
     pub tokens_enabled: Option<bool>,
+    /// `[limits]`, where it is sound.
+    pub limits: Option<Limits>,
 }
 
 impl Local {
@@ -81,8 +83,8 @@ impl Local {
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
         let policy = Policy::check(root.section("policy"), around);
+        let limits = Limits::check(root.section("limits"));
         // Looked at for its faults alone.
-        let _ = Limits::check(root.section("limits"));
         let _ = Output::check(&mut root, around);
         let risk = super::risk::check(root.section("risk"), &servers, around);
         root.finish();
@@ -95,6 +97,7 @@ impl Local {
             rules: policy.map(|policy| policy.rules).unwrap_or_default(),
             tier: sandbox.and_then(|sandbox| sandbox.tier),
             tokens_enabled: identity.map(|identity| identity.tokens_enabled),
+            limits,
         })
     }
 }
@@ -110,6 +113,7 @@ impl From<&Config> for Local {
             rules: config.policy.rules.clone(),
             tier: config.sandbox.tier,
             tokens_enabled: Some(config.identity.tokens_enabled),
+            limits: Some(config.limits.clone()),
         }
     }
 }

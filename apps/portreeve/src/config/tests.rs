@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use ::policy::{Methods, Per, PerSet, Rule, ToolLimits, Window};
 use rustls_pki_types::CertificateDer;
 use settings::{Key, Standing};
 use vocabulary::{Risk, ServerId, ToolName, Trust};
@@ -131,6 +133,12 @@ fn an_empty_file_is_a_whole_configuration_with_the_defaults_of_the_contract() {
     assert!(config.servers.is_empty());
     assert_eq!(config.policy.files, vec![]);
     let minute = std::time::Duration::from_secs(60);
+    let rule = |per: Per, calls: u32, window| Rule {
+        per: per.into(),
+        calls: NonZeroU32::new(calls).unwrap(),
+        window: Window::Rolling(window),
+        methods: Methods::Calls,
+    };
     let expected = Limits {
         request: MessageLimits {
             max_bytes: 4_194_304,
@@ -146,18 +154,8 @@ fn an_empty_file_is_a_whole_configuration_with_the_defaults_of_the_contract() {
             max_bytes: 33_554_432,
             max_depth: 512,
         },
-        rate: vec![
-            Rate {
-                per: Per::Principal,
-                calls: 120,
-                window: minute,
-            },
-            Rate {
-                per: Per::Tool,
-                calls: 600,
-                window: minute,
-            },
-        ],
+        rate: vec![rule(Per::Principal, 120, minute), rule(Per::Tool, 600, minute)],
+        quota: vec![rule(Per::Principal, 10_000, std::time::Duration::from_secs(86_400))],
         concurrency: Concurrency {
             per_principal: 16,
             per_server: 64,
@@ -260,7 +258,6 @@ fn keys_of_later_features_are_refused_by_that_name() {
             "[servers.a]\nurl = \"https://a\"\ncredential = { secret = \"vault:a#b\" }",
             "servers.a.credential.secret",
         ),
-        ("[limits]\nquota = []", "limits.quota"),
         ("[state]\nstore = \"postgres://u:p@h/d\"", "state.store"),
         ("[state]\ncoordination = \"redis://h\"", "state.coordination"),
         ("[audit]\nrecord_arguments = true", "audit.record_arguments"),
@@ -535,6 +532,7 @@ unknown_fields = "allow"
         urls: Vec::new(),
         hosts: None,
         detect_paths: true,
+        limits: ToolLimits::default(),
     };
     assert_eq!(
         server.tools,
@@ -776,7 +774,7 @@ fn limits_are_positive_bounded_and_without_repetition() {
         ("rate = [{ per = \"tool\", calls = 1 }]", "rate[0].window: is missing"),
         (
             "rate = [{ per = \"tool\", calls = 1, window = \"1m\" }, { per = \"tool\", calls = 2, window = \"60s\" }]",
-            "rate[1].window: this rate stands here twice",
+            "rate[1].window: stands here twice",
         ),
         (
             "request.max_bytes = 0",
@@ -787,6 +785,30 @@ fn limits_are_positive_bounded_and_without_repetition() {
         ("arguments.max_items = 1.5", "expected a whole number"),
         ("concurrency.per_server = 0", "is not a whole number"),
         ("timeout = \"2h\"", "is longer than an hour"),
+        (
+            "quota = [{ per = [], calls = 1, window = \"1m\" }]",
+            "quota[0].per: names nothing that could be counted",
+        ),
+        (
+            "quota = [{ per = [\"tool\", \"tool\"], calls = 1, window = \"1m\" }]",
+            "quota[0].per[1]: stands here twice",
+        ),
+        (
+            "quota = [{ per = \"tool\", calls = 1, window = \"week\" }]",
+            "quota[0].window: is not a length of time, nor a part of the calendar",
+        ),
+        (
+            "quota = [{ per = \"tool\", calls = 1, window = \"367d\" }]",
+            "quota[0].window: is longer than 366 days",
+        ),
+        (
+            "quota = [{ per = \"tool\", calls = 1, window = \"day\", methods = \"some\" }]",
+            "quota[0].methods: `some` is not known here",
+        ),
+        (
+            "quota = [{ per = [\"tool\", \"client\"], calls = 1, window = \"day\" }, { per = [\"client\", \"tool\"], calls = 9, window = \"day\" }]",
+            "quota[1].window: stands here twice",
+        ),
     ] {
         let told = fault(&format!("[limits]\n{text}"));
         assert!(told.contains(expected), "{text}: {told}");
@@ -809,6 +831,85 @@ fn limits_are_positive_bounded_and_without_repetition() {
             max_depth: 64
         }
     );
+}
+
+#[test]
+fn rates_and_quotas_are_read_with_all_that_they_count() {
+    let desk = Desk::new();
+    let text = r#"[limits]
+rate = [
+  { per = ["tool", "principal"], calls = 1, window = "1m" },
+  { per = "session", calls = 2, window = "day", methods = "lists" },
+]
+quota = [
+  { per = "client", calls = 3, window = "month", methods = "all" },
+  { per = "client", calls = 3, window = "month" },
+]
+[servers.files]
+url = "https://files.example/mcp"
+[servers.files.tools.read.limits]
+rate = [{ calls = 4, window = "1h" }, { per = "principal", calls = 5, window = "1h" }]
+quota = [{ per = ["session", "client"], calls = 6, window = "day" }]
+concurrency = 7
+timeout = "5s"
+"#;
+    let config = desk.load(text).unwrap();
+    let rule = |per: &[Per], calls, window, methods| Rule {
+        per: PerSet::new(per.to_vec()).unwrap(),
+        calls: NonZeroU32::new(calls).unwrap(),
+        window,
+        methods,
+    };
+    let rolling = |seconds| Window::Rolling(std::time::Duration::from_secs(seconds));
+    let rate = [
+        rule(&[Per::Principal, Per::Tool], 1, rolling(60), Methods::Calls),
+        rule(&[Per::Session], 2, Window::Day, Methods::Lists),
+    ];
+    let quota = [
+        rule(&[Per::Client], 3, Window::Month, Methods::All),
+        rule(&[Per::Client], 3, Window::Month, Methods::Calls),
+    ];
+    assert_eq!((&*config.limits.rate, &*config.limits.quota), (&rate[..], &quota[..]));
+    let server = &config.servers[&ServerId::parse("files").unwrap()];
+    let of_tool = ToolLimits {
+        rate: vec![
+            rule(&[Per::Tool], 4, rolling(3_600), Methods::Calls),
+            rule(&[Per::Principal], 5, rolling(3_600), Methods::Calls),
+        ],
+        quota: vec![rule(&[Per::Client, Per::Session], 6, Window::Day, Methods::Calls)],
+        concurrency: Some(7),
+        timeout: Some(std::time::Duration::from_secs(5)),
+    };
+    assert_eq!(server.tools[&ToolName::parse("read").unwrap()].limits, of_tool);
+}
+
+#[test]
+fn limits_of_a_tool_are_held_to_what_a_tool_has() {
+    for (text, expected) in [
+        (
+            "rate = [{ per = \"tool\", calls = 1, window = \"1m\" }]",
+            "rate[0].per: `tool` is not known here",
+        ),
+        (
+            "rate = [{ per = \"server\", calls = 1, window = \"1m\" }]",
+            "rate[0].per: `server` is not known here",
+        ),
+        (
+            "rate = [{ calls = 1, window = \"1m\", methods = \"all\" }]",
+            "rate[0].methods: ",
+        ),
+        (
+            "rate = [{ calls = 1, window = \"1m\" }, { calls = 2, window = \"60s\" }]",
+            "rate[1].window: stands here twice",
+        ),
+        ("concurrency = 0", "concurrency: is not a whole number"),
+        ("timeout = \"61m\"", "timeout: is longer than an hour"),
+        ("speed = 3", "limits.speed: "),
+    ] {
+        let server = "[servers.files]\nurl = \"https://files.example/mcp\"\n[servers.files.tools.read.limits]\n";
+        let told = fault(&format!("{server}{text}"));
+        assert!(told.contains(expected), "{text}: {told}");
+    }
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ::policy::ToolLimits;
 use sandbox::NetPolicy;
 use screening::arguments::Pointer;
 use settings::{Complaint, Entry, Section};
 use vocabulary::{HostList, HostPattern, Risk, ToolName};
 
+use super::allowances;
 use super::servers::Reach;
 
 /// The operator's word on a tool.
@@ -24,6 +26,8 @@ pub struct ToolRule {
     pub hosts: Option<HostList>,
     /// Whether what its schema marks as a path is one.
     pub detect_paths: bool,
+    /// How often, at once and how long it may be called, beside what holds for all.
+    pub limits: ToolLimits,
 }
 
 vocabulary::words! {
@@ -62,6 +66,7 @@ impl ToolRule {
             false => None,
         };
         let detect_paths = section.read("detect_paths", Entry::boolean);
+        let limits = allowances::of_tool(section.section("limits"));
         if urls.as_ref().is_some_and(|urls| !urls.is_empty()) && hosts.is_none() && reach.is_some_and(reaches_anything)
         {
             let complaint = Complaint::new("is of no use: nothing says which hosts these URLs may name");
@@ -78,6 +83,7 @@ impl ToolRule {
                 None => None,
             },
             detect_paths: detect_paths?,
+            limits,
         })
     }
 }

@@ -16,15 +16,15 @@ use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
 use gateway::edge::metadata::{PublicUrl, is_loopback};
 use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::tokens::TokenTable;
-use policy::{LimitRules, Rate, RateKey, ServerFacts};
+use policy::{LimitRules, ServerFacts, ToolLimits};
 use sandbox::{Launcher, NetPolicy};
 use screening::arguments::{FieldRules, Hosts};
 use screening::result::{Guards, Truncation};
 use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
-use vocabulary::{Clock, HostList, HostPattern, ServerId, ToolName, json};
+use vocabulary::{Clock, HostList, HostPattern, ServerId, ToolId, ToolName, json};
 
 use super::processes::{Harbour, tier_of};
-use crate::config::{self, Audience, Config, Credential, Per, Tls, UnknownFields};
+use crate::config::{self, Audience, Config, Credential, Tls, UnknownFields};
 
 /// A list waits this long for the first discovery, or for the call timeout if that is less.
 const FIRST_DISCOVERY: Duration = Duration::from_secs(10);
@@ -318,22 +318,28 @@ pub(super) fn argument_secrets(config: &Config) -> gateway::ArgumentSecrets {
     }
 }
 
-pub(super) fn limit_rules(limits: &config::Limits) -> LimitRules {
-    let rate = limits.rate.iter().filter_map(|rate| {
-        let per = match rate.per {
-            Per::Principal => RateKey::Principal,
-            Per::Tool => RateKey::Tool,
-        };
-        Some(Rate {
-            per,
-            calls: std::num::NonZeroU32::new(rate.calls)?,
-            window: rate.window,
-        })
-    });
+/// What may be called how often and at once, of all tools and of single ones.
+pub(crate) fn limit_rules(limits: &config::Limits, servers: &BTreeMap<ServerId, config::Server>) -> LimitRules {
+    let mut tools = BTreeMap::new();
+    for (server, settings) in servers {
+        let limited = settings
+            .tools
+            .iter()
+            .filter(|(_, rule)| rule.limits != ToolLimits::default());
+        tools.extend(limited.map(|(name, rule)| {
+            let id = ToolId {
+                server: server.clone(),
+                name: name.clone(),
+            };
+            (id, rule.limits.clone())
+        }));
+    }
     LimitRules {
-        rate: rate.collect(),
+        rate: limits.rate.clone(),
+        quota: limits.quota.clone(),
         per_principal: limits.concurrency.per_principal,
         per_server: limits.concurrency.per_server,
+        tools,
     }
 }
 

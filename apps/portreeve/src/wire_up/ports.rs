@@ -12,7 +12,8 @@ use gateway::Gateway;
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
 use ledger::Event;
-use policy::{InventoryEvent, InventoryStore, ItemId, OperatorOrder, PolicySnapshot, StoredServer};
+use policy::{InventoryEvent, InventoryStore, ItemId, OperatorOrder, PolicySnapshot, StoredServer, Usage};
+use screening::recorded::recordable;
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
 use vocabulary::{Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
@@ -315,6 +316,15 @@ impl Helm {
     }
 }
 
+/// Counts with names as records would have them: what an identity provider put there may be anything.
+pub(crate) fn shown(usage: Vec<Usage>) -> Vec<Usage> {
+    let name = |usage: Usage| Usage {
+        key: usage.key.iter().map(|name| recordable(name)).collect(),
+        ..usage
+    };
+    usage.into_iter().map(name).collect()
+}
+
 impl ports::Gateway for Helm {
     fn status(&self) -> Result<GatewayStatus, PortError> {
         let log = self.running.with_current(|current| current.config.audit.origin.clone());
@@ -341,6 +351,11 @@ impl ports::Gateway for Helm {
                 .collect::<Vec<_>>()
         });
         Ok(known.iter().map(|(id, url)| view((id, url.clone()))).collect())
+    }
+
+    fn limits(&self, most: usize) -> Result<Vec<Usage>, PortError> {
+        let limiter = self.running.with_current(|current| current.limiter.clone());
+        Ok(shown(limiter.usage(most)))
     }
 
     fn reload(&self, when: ReloadWhen) -> Later<'_, Result<Reload, PortError>> {

@@ -8,12 +8,15 @@ mod stillness;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use control::ports::{Reload, ReloadWhen};
 use ledger::{Event, Note};
+use policy::{KeptCount, QuotaStore as _};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::plan;
+use super::quotas;
 use super::running::{Running, lines};
 use crate::config::Config;
 
@@ -130,6 +133,13 @@ impl Running {
         reload
     }
 
+    /// What the store has of quotas.
+    async fn kept_counts(&self) -> anyhow::Result<Vec<KeptCount>> {
+        let store = self.store.clone();
+        let read = tokio::task::spawn_blocking(move || store.counts()).await?;
+        read.context("the quotas cannot be read")
+    }
+
     /// The warnings of the configuration in force, if its files say the same as when they were read.
     async fn warnings_in_force(&self) -> Option<Vec<String>> {
         let config = self.with_current(|current| current.config.clone());
@@ -150,6 +160,8 @@ impl Running {
         let lines = self
             .with_current(|current| lines(&config, Some(current), harbour.as_ref()))
             .map_err(one)?;
+        let limit_rules = plan::limit_rules(&config.limits, &config.servers);
+        let kept = self.kept_counts().await.map_err(one)?;
         // The last step that can fail; a running gateway keeps its state directory.
         let tls_dir = self.state_dir().join("tls");
         if let Some((certificate, source)) = self.certificate.as_ref().zip(plan::tls_source(&config, &tls_dir)) {
@@ -157,10 +169,7 @@ impl Running {
         }
         self.with_current(|current| {
             warnings.extend(needs_restart(&current.config, &config));
-            let (old, new) = (&current.config.limits, &config.limits);
-            if old.rate != new.rate || old.concurrency != new.concurrency {
-                current.limiter = policy::CallLimits::new(&plan::limit_rules(new));
-            }
+            current.limiter = quotas::under(&current.limiter, &limit_rules, &kept);
             let before = std::mem::replace(&mut current.servers, lines);
             for line in before.values().chain(current.servers.values()) {
                 line.bell.notify_one();

@@ -20,6 +20,7 @@ use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 
 use super::plan;
 use super::processes::{self, Harbour};
+use super::quotas;
 use super::reload::eyes::OpenFiles;
 use super::tier::Memory;
 use super::uids::Uids;
@@ -89,7 +90,11 @@ impl Running {
             identity,
             rules: config.policy.rules.clone(),
             screening: Arc::new(plan::screening(&config)),
-            limiter: policy::CallLimits::new(&plan::limit_rules(&config.limits)),
+            limiter: quotas::restored(
+                &plan::limit_rules(&config.limits, &config.servers),
+                clock.clone(),
+                &store,
+            )?,
             servers: lines(&config, None, harbour.as_ref())?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
             config: Arc::new(config),

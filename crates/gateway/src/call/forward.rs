@@ -2,13 +2,14 @@
 //! came. From medium risk on, the intent is on record before the request leaves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ledger::{DecisionFacts, Intent, MessageFacts, Verdict};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
 use mcp::{Era, Method, Request};
-use policy::{Decision, Permit};
+use policy::{Decision, Permit, Target};
 use screening::arguments::{Checked, Member};
 use upstream::{
     Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
@@ -146,6 +147,15 @@ fn outgoing<'a>(
         trace: context.arrival.trace_id,
         epoch: epoch(stages),
         tasks: task_mode(stages, request, server, forwarded.era, sent.needs_task),
+        timeout: timeout(stages, request, &forwarded.target),
+    }
+}
+
+/// How long a call of this tool may take, where the operator says so of it.
+fn timeout(stages: &Stages<'_>, request: &Request, target: &Target) -> Option<Duration> {
+    match target {
+        Target::Tool(entry) if *request.method() == Method::ToolsCall => stages.snapshot.limiter.timeout_of(&entry.id),
+        Target::Tool(_) | Target::Resource { .. } | Target::Prompt { .. } | Target::Server(_) => None,
     }
 }
 

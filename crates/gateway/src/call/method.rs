@@ -57,7 +57,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     let checked = preflight(stages, request, &mut facts)?;
     look_for_secrets(stages, request, &checked, &facts).await?;
     let known = resolve(stages, request, recognised.target, &facts)?;
-    let decided = decide(stages, known, &checked, &facts)?;
+    let decided = decide(stages, known, &checked, &facts).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -266,14 +266,13 @@ fn not_found(stages: &Stages<'_>, facts: &MessageFacts, name: &str, missing: Opt
 }
 
 /// Counts the request, then asks the policies.
-fn decide(
+async fn decide(
     stages: &Stages<'_>,
     known: KnownTarget,
     checked: &CheckedParams<'_>,
     facts: &MessageFacts,
 ) -> Result<Decided, Box<Ended>> {
-    let limiter = &stages.snapshot.limiter;
-    let admitted = limiter.admit_request(&stages.context.who, known.target().server());
+    let admitted = stages.admit(known.target().server(), None).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
     let nothing = Value::Object(Vec::new());
     let arguments = match (&stages.context.method, checked.tree()) {

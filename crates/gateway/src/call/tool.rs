@@ -34,7 +34,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
     raise(&mut facts, found.as_ref());
-    let decided = decide(stages, known, &checked, &facts)?;
+    let decided = decide(stages, known, &checked, &facts).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -200,13 +200,14 @@ fn check_beside<'r>(
 }
 
 /// Counts the call, then asks the policies.
-fn decide(
+async fn decide(
     stages: &Stages<'_>,
     known: KnownTool,
     checked: &CheckedCall<'_>,
     facts: &MessageFacts,
 ) -> Result<Decided, Box<Ended>> {
-    let admitted = stages.snapshot.limiter.admit(&stages.context.who, &known.entry().id);
+    let tool = &known.entry().id;
+    let admitted = stages.admit(&tool.server, Some(tool)).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
     let call = CallFacts {
         arguments: checked.arguments().tree(),

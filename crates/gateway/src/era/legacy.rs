@@ -221,7 +221,7 @@ fn session_by_verb(
 }
 
 /// The session a request names: missing is 400, anything but the principal's own is 404.
-fn session_of(
+pub(super) fn session_of(
     gateway: &Gateway,
     who: &Principal,
     headers: &HeaderMap,

@@ -45,8 +45,7 @@ async fn read_on(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<En
     };
     let wanted = wanted(stages, request, &mut facts)?;
     let (stored, standing) = stored(stages, &wanted).ok_or_else(|| no_such_text(stages, &facts))?;
-    let limiter = &stages.snapshot.limiter;
-    let admitted = limiter.admit_request(&stages.context.who, &stored.tool.id.server);
+    let admitted = stages.admit(&stored.tool.id.server, None).await;
     let _slot = admitted.map_err(|over| stages.over_limit(&facts, &over))?;
     let stored = judged(stages, stored, standing, &wanted).await;
     let stored = stored.ok_or_else(|| no_such_text(stages, &facts))?;

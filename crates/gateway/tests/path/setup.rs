@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ledger::{Ledger, LedgerReader};
 use policy::{
-    CallLimits, Discovery, LimitRules, PolicyFile, Rate, RateKey, SandboxTier, ServerFacts, Shown, StoredServer,
+    CallLimits, Discovery, LimitRules, Methods, Per, PolicyFile, Rule, SandboxTier, ServerFacts, Shown, StoredServer,
+    Window,
 };
 use portreeve_gateway::edge::authenticate::{CertificateUse, Identity};
 use portreeve_gateway::edge::host::AllowedHosts;
@@ -68,9 +69,9 @@ impl Setup {
             era: EraSetting::Legacy,
             timeout: Duration::from_secs(20),
             limits: LimitRules {
-                rate: Vec::new(),
                 per_principal: 100,
                 per_server: 100,
+                ..LimitRules::default()
             },
             arguments: ArgumentSecrets::Pass,
             screening: screening(Sanitisation::default(), Mode::Warn),
@@ -90,10 +91,11 @@ impl Setup {
     /// One call in an hour.
     pub(super) fn one_call() -> Self {
         let mut setup = Self::legacy();
-        setup.limits.rate.push(Rate {
-            per: RateKey::Principal,
+        setup.limits.rate.push(Rule {
+            per: Per::Principal.into(),
             calls: NonZeroU32::MIN,
-            window: Duration::from_secs(3600),
+            window: Window::Rolling(Duration::from_secs(3600)),
+            methods: Methods::Calls,
         });
         setup
     }
@@ -237,7 +239,7 @@ impl Parts {
             open_tools: BTreeSet::new(),
             fields: BTreeMap::new(),
             extension_methods: BTreeMap::new(),
-            limiter: CallLimits::new(&setup.limits),
+            limiter: CallLimits::new(&setup.limits, Clock::system()),
             limits: limits(),
             screening: setup.screening.clone(),
             arguments: setup.arguments.clone(),

@@ -62,6 +62,8 @@ pub struct OutgoingRequest<'a> {
     pub epoch: u64,
     /// Who deals with a task that the call becomes.
     pub tasks: TaskMode,
+    /// How long it may take; `None`: as long as the server may.
+    pub timeout: Option<Duration>,
 }
 
 /// What a client brings along where a server needed something of it first; for servers of the modern era.
@@ -98,6 +100,7 @@ pub struct PreparedCall {
     tasks: TaskMode,
     task: Option<RunningTask>,
     confinement: SeenConfinement,
+    timeout: Duration,
 }
 
 /// A permit is for one request: what was sent is not sent again.
@@ -159,6 +162,7 @@ pub fn prepare(permit: Permit, outgoing: OutgoingRequest<'_>) -> Result<Prepared
         guest,
         tasks: outgoing.tasks,
         task: None,
+        timeout: outgoing.timeout.unwrap_or(outgoing.server.caps.timeout),
     })
 }
 
@@ -249,7 +253,7 @@ impl PreparedCall {
             return Err(Failure::Permit);
         }
         let began = Instant::now();
-        let timeout = self.server.caps.timeout;
+        let timeout = self.timeout;
         let mut running = pin!(self.run(observer));
         let mut alarm = pin!(tokio::time::sleep(QUIET.min(timeout)));
         loop {

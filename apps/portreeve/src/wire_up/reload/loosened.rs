@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use policy::Rules;
+use policy::{Rule, Rules, ToolLimits};
 use sandbox::{FsPolicy, NetPolicy};
 use screening::result::ResponseAction;
 use screening::result::validate::Mode;
@@ -140,9 +140,14 @@ impl Looser {
         for ((key, old), (_, new)) in sizes(old).into_iter().zip(sizes(new)) {
             self.if_more(key, old, new);
         }
-        if old.rate.iter().any(|rate| !new.rate.contains(rate)) {
-            self.say("limits.rate");
-        }
+        self.rules("limits.rate", &old.rate, &new.rate);
+        self.rules("limits.quota", &old.quota, &new.quota);
+        self.if_more("limits.timeout", old.timeout, new.timeout);
+    }
+
+    /// Rules that are gone or allow something else now.
+    fn rules(&mut self, key: impl Display, old: &[Rule], new: &[Rule]) {
+        self.if_longer(key, new, old);
     }
 
     fn identity(&mut self, old: &Config, new: &Config) {
@@ -206,6 +211,7 @@ impl Looser {
         let (paths, urls) = new.map_or((&[][..], &[][..]), |new| (&new.paths, &new.urls));
         self.if_longer(format!("{key}.paths"), paths, &old.paths);
         self.if_longer(format!("{key}.urls"), urls, &old.urls);
+        self.tool_limits(&format!("{key}.limits"), &old.limits, new.map(|new| &new.limits));
         let hosts = |rule: &ToolRule| rule.hosts.iter().flat_map(HostList::iter).cloned().collect::<Vec<_>>();
         match new {
             Some(new) if new.hosts.is_some() && old.hosts.is_some() => {
@@ -214,6 +220,22 @@ impl Looser {
             Some(new) if new.hosts.is_some() == old.hosts.is_some() => {}
             None if old.hosts.is_none() => {}
             Some(_) | None => self.say(format!("{key}.hosts")),
+        }
+    }
+
+    fn tool_limits(&mut self, key: &str, old: &ToolLimits, new: Option<&ToolLimits>) {
+        let nothing = ToolLimits::default();
+        let new = new.unwrap_or(&nothing);
+        self.rules(format!("{key}.rate"), &old.rate, &new.rate);
+        self.rules(format!("{key}.quota"), &old.quota, &new.quota);
+        let unbounded = |number: Option<usize>| number.unwrap_or(usize::MAX);
+        self.if_more(
+            format!("{key}.concurrency"),
+            unbounded(old.concurrency),
+            unbounded(new.concurrency),
+        );
+        if old.timeout != new.timeout && (new.timeout.is_none() || new.timeout > old.timeout) {
+            self.say(format!("{key}.timeout"));
         }
     }
 
