@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::environment;
 use crate::support::records::canonical_hash;
-use crate::support::{Agent, Ask, Issuer, Server, Setup, Town, tool};
+use crate::support::{Agent, Issuer, Server, Setup, Town, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tool_has_a_risk_and_a_trust() {
@@ -65,22 +65,31 @@ async fn every_tool_has_a_risk_and_a_trust() {
 async fn the_inventory_is_exported_as_its_schema_says() {
     // R104
     let town = Town::with(&["read", "write"], |setup| setup.set("servers.files.trust", "verified")).await;
+    town.files.instruct("Read before you write.");
     town.agent("ann").await.list().await;
+    town.files.forget_sessions();
+    town.gateway.home.cli(&["server", "refresh", "files"]).success();
+    town.gateway.home.cli(&["tool", "disable", "files/write"]).success();
     let exported = town.gateway.home.cli(&["tool", "list", "--json"]).success();
     let kept = environment::target().join("artefacts");
     std::fs::create_dir_all(&kept).unwrap();
     std::fs::write(kept.join("inventory.jsonl"), &exported).unwrap();
-    let mut document = town
-        .gateway
-        .ask_admin(Ask::new("GET", "/api/v1/openapi.json"))
-        .await
-        .json();
-    document["$ref"] = json!("#/components/schemas/Tool");
-    let schema = jsonschema::validator_for(&document).unwrap();
+    let published = environment::repository().join("docs/schemas/inventory.schema.json");
+    let published: Value = serde_json::from_str(&std::fs::read_to_string(published).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&published).unwrap();
     let entries = entries(&town.gateway.home);
     assert_eq!(exported.lines().count(), entries.len());
     let ids: Vec<&Value> = entries.iter().map(|entry| &entry["id"]).collect();
-    assert_eq!(ids, ["files/read", "files/write"]);
+    assert_eq!(ids, ["files/read", "files/write", "files"]);
+    let facts = |entry: &Value| json!([entry["kind"], entry["standing"]]);
+    assert_eq!(
+        entries.iter().map(facts).collect::<Vec<_>>(),
+        [
+            json!(["tool", "approved"]),
+            json!(["tool", "disabled"]),
+            json!(["instructions", "approved"]),
+        ]
+    );
     for entry in entries {
         assert!(
             schema.is_valid(&entry),
@@ -88,7 +97,12 @@ async fn the_inventory_is_exported_as_its_schema_says() {
             schema.iter_errors(&entry).map(|e| e.to_string()).collect::<Vec<_>>()
         );
         assert_eq!(entry["trust"], "verified");
-        for (member, wrong) in [("trust", json!("friendly")), ("risk", json!(null))] {
+        for (member, wrong) in [
+            ("trust", json!("friendly")),
+            ("risk", json!(null)),
+            ("kind", json!("thing")),
+            ("standing", json!("fine")),
+        ] {
             let mut bad = entry.clone();
             bad[member] = wrong;
             assert!(!schema.is_valid(&bad), "the schema takes anything for {member}");

@@ -82,6 +82,7 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct Script {
     tools: Vec<String>,
+    instructions: Option<String>,
     pages: Pages,
     acts: BTreeMap<String, Act>,
     sessions: BTreeSet<String>,
@@ -137,6 +138,11 @@ impl Server {
     /// From now on it has tools with exactly these definitions.
     pub(crate) fn offer_raw(&self, tools: Vec<String>) {
         self.script().tools = tools;
+    }
+
+    /// From now on it introduces itself with this text.
+    pub(crate) fn instruct(&self, text: &str) {
+        self.script().instructions = Some(text.to_owned());
     }
 
     /// From now on it lists one tool on each page.
@@ -273,8 +279,11 @@ impl Script {
     fn open(&mut self, id: &str) -> Vec<u8> {
         self.opened += 1;
         let session = format!("upstream-session-{}", self.opened);
-        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+        let mut result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
             "serverInfo": {"name": "scripted", "version": "1"}});
+        if let Some(text) = &self.instructions {
+            result["instructions"] = json!(text);
+        }
         let reply = http(
             200,
             &format!("Mcp-Session-Id: {session}\r\n"),

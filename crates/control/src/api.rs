@@ -93,6 +93,11 @@ const fn get(path: &'static str, summary: &'static str, answer: &'static str, ac
     }
 }
 
+const KIND: &str = "`tool`, `prompt`, `resource`, `template` or `instructions`.";
+
+/// Where things of several kinds share a name. With `instructions` the name says nothing.
+const BY_KIND: &[(&str, &str)] = &[("kind", KIND)];
+
 /// All routes.
 pub(crate) static ROUTES: &[Route] = &[
     get("/status", "How the gateway stands.", "Status", act!(steer::status)),
@@ -142,23 +147,37 @@ pub(crate) static ROUTES: &[Route] = &[
         query: &[
             ("server", "Only tools of this server."),
             ("standing", "`approved`, `quarantined` or `disabled`."),
+            ("kind", KIND),
         ],
         ..get(
             "/tools",
-            "Every tool with risk, trust and standing.",
+            "Every tool, prompt, resource and template, and the instructions, with risk, trust and standing.",
             "Tools",
             act!(inventory::tools),
         )
     },
-    get(
-        "/tools/{server}/{tool}",
-        "One tool with its definition.",
-        "ToolInFull",
-        act!(inventory::tool),
-    ),
+    Route {
+        query: BY_KIND,
+        ..get(
+            "/tools/{server}/{tool}",
+            "One tool, or what else has this name, with its definition.",
+            "ToolInFull",
+            act!(inventory::tool),
+        )
+    },
+    Route {
+        query: BY_KIND,
+        ..get(
+            "/tools/{server}/{tool}/diff",
+            "What changed in a definition since it was approved.",
+            "Diff",
+            act!(inventory::diff),
+        )
+    },
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("tool.approve"),
+        query: BY_KIND,
         body: Some("Approval"),
         ..get(
             "/tools/{server}/{tool}/approve",
@@ -170,6 +189,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("tool.classify"),
+        query: BY_KIND,
         body: Some("Classification"),
         ..get(
             "/tools/{server}/{tool}/classify",
@@ -181,6 +201,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("tool.disable"),
+        query: BY_KIND,
         body: Some("Nothing"),
         ..get(
             "/tools/{server}/{tool}/disable",
@@ -192,6 +213,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         verb: Verb::Post,
         effect: Effect::Changes("tool.enable"),
+        query: BY_KIND,
         body: Some("Nothing"),
         ..get(
             "/tools/{server}/{tool}/enable",

@@ -155,6 +155,10 @@ const SCHEMAS: &[(&str, &str)] = &[
         r#"{"type":"object","additionalProperties":false,"properties":{"definition_hash":{"type":"string","description":"The definition that was looked at; if the server has changed it since, nothing is approved."}}}"#,
     ),
     (
+        "Diff",
+        r#"{"type":"object","required":["id","kind","old_hash","new_hash","changes"],"properties":{"id":{"type":"string"},"kind":{"enum":["tool","prompt","resource","template","instructions"]},"old_hash":{"type":["string","null"]},"new_hash":{"type":"string"},"note":{"type":["string","null"]},"old_risk":{"type":["string","null"]},"new_risk":{"type":"string"},"changes":{"type":"array","items":{"type":"object","required":["path","kind","old","new"],"properties":{"path":{"type":"string","description":"A JSON pointer into the definition."},"kind":{"enum":["added","removed","narrowed","widened","reworded","flipped","other"]},"old":true,"new":true}}}}}"#,
+    ),
+    (
         "Classification",
         r#"{"type":"object","additionalProperties":false,"required":["risk"],"properties":{"risk":{"enum":["low","medium","high","critical"]}}}"#,
     ),

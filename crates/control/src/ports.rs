@@ -197,7 +197,7 @@ pub enum Approval {
         /// The digest as it is now.
         now: Digest,
     },
-    /// The server does not offer the tool.
+    /// The server does not offer it.
     NotOffered,
     /// The definition cannot be used, approved or not; the text says why and quotes nothing.
     Unusable(String),
@@ -231,17 +231,11 @@ pub trait Inventory: Send + Sync {
     /// What rules on risk find in a call's arguments.
     fn risk_of_arguments(&self, arguments: &vocabulary::json::Value<'_>) -> Option<Risk>;
 
-    /// Approves a tool's definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
+    /// Approves a definition, if it is still the one with the digest `seen`; leaves an `inventory` record.
     ///
     /// # Errors
     /// When the store or the log fails.
-    fn approve(
-        &self,
-        server: &ServerId,
-        tool: &ToolName,
-        seen: Digest,
-        operator: &Operator,
-    ) -> Result<Approval, PortError>;
+    fn approve(&self, item: &ItemId, seen: Digest, operator: &Operator) -> Result<Approval, PortError>;
 
     /// Takes an operator's word on one thing; leaves an `inventory` record.
     ///

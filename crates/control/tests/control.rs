@@ -283,13 +283,13 @@ impl InventoryPort for Port {
         Ok(None)
     }
 
-    fn approve(&self, _: &ServerId, tool: &ToolName, seen: Digest, _: &Operator) -> Result<Approval, PortError> {
+    fn approve(&self, item: &ItemId, seen: Digest, _: &Operator) -> Result<Approval, PortError> {
         let mut stored = self.0.server.lock().unwrap();
         let now = stored.tools[0].seen;
         if now != seen {
             return Ok(Approval::Changed { now });
         }
-        approve(&mut stored, tool.as_str(), seen).unwrap();
+        approve(&mut stored, &item.name, seen).unwrap();
         Ok(Approval::Approved)
     }
 
@@ -677,6 +677,35 @@ async fn a_tool_is_classified_disabled_and_enabled_and_each_is_on_record() {
     ] {
         assert!(records.iter().any(|record| record == order), "{order}: {records:?}");
     }
+}
+
+#[tokio::test]
+async fn a_pin_without_its_definition_says_so_and_shows_the_whole() {
+    let desk = Desk::new();
+    let path = "/api/v1/tools/files/get%2Fit/diff";
+    let fresh = desk.get(path).await.json();
+    assert_eq!((&fresh["old_hash"], &fresh["note"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&fresh["changes"][0]["kind"], &fresh["changes"][0]["path"]),
+        (&json!("added"), &json!(""))
+    );
+    let old = Digest::of(b"another");
+    desk.state.server.lock().unwrap().tools[0].approved = Some(old);
+    let told = desk.get(path).await.json();
+    assert_eq!(told["old_hash"], old.to_string());
+    assert!(
+        told["note"].as_str().unwrap().contains("kept only its digest"),
+        "{told}"
+    );
+    assert_eq!(
+        told["changes"][0]["new"],
+        serde_json::from_str::<Value>(DEFINITION).unwrap()
+    );
+    // Bytes that are not those of the digest are not what was approved.
+    desk.state.server.lock().unwrap().tools[0].approved_definition = Some(b"{\"name\":\"get/it\"}".as_slice().into());
+    assert!(desk.get(path).await.json()["note"].is_string());
+    assert_eq!(desk.get(&format!("{path}?kind=prompt")).await.status, 404);
+    assert_eq!(desk.get(&format!("{path}?kind=thing")).await.status, 400);
 }
 
 // R099, R101

@@ -9,17 +9,21 @@ use vocabulary::{
     ToolId, ToolName, Trust,
 };
 
+pub(crate) mod diff;
 pub(crate) mod entry;
+pub(crate) mod item;
 pub(crate) mod offered;
 pub(crate) mod pin;
 pub(crate) mod snapshot;
 pub(crate) mod word;
 
 use entry::{
-    DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry, read,
+    Before, DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry,
+    read,
 };
+use item::ItemEntry;
 use pin::{Presence, StoredServer, StoredTool};
-use word::{ItemKind, Word};
+use word::{ItemId, ItemKind, Word};
 
 /// What the operator says of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +99,7 @@ pub struct Inventory {
     servers: BTreeMap<ServerId, ServerEntry>,
     tools: Vec<Arc<ToolEntry>>,
     places: HashMap<ServerId, HashMap<Arc<str>, usize>>,
+    items: Vec<Arc<ItemEntry>>,
 }
 
 impl Inventory {
@@ -102,7 +107,7 @@ impl Inventory {
     #[must_use]
     pub fn assemble(facts: &[ServerFacts], stored: &[StoredServer], risk_of: RiskOf<'_>) -> Self {
         let mut servers = BTreeMap::new();
-        let mut tools = Vec::new();
+        let (mut tools, mut items) = (Vec::new(), Vec::new());
         for facts in facts {
             let stored = stored.iter().find(|stored| stored.id == facts.id);
             servers.insert(facts.id.clone(), server_entry(facts, stored));
@@ -112,6 +117,7 @@ impl Inventory {
                 let word = stored.word(ItemKind::Tool, tool.name.as_str());
                 tool_entry(facts, tool, word, risk_of)
             }));
+            items.extend(item::instructions(facts, stored).map(Arc::new));
         }
         tools.sort_by(|one: &ToolEntry, other| (&one.id, narrowness(one)).cmp(&(&other.id, narrowness(other))));
         for definitions in tools.chunk_by_mut(|one, other| one.id == other.id) {
@@ -123,7 +129,13 @@ impl Inventory {
             let names = places.entry(tool.id.server.clone()).or_default();
             names.entry(tool.id.name.as_str().into()).or_insert(place);
         }
-        Self { servers, tools, places }
+        items.sort_by(|one: &Arc<ItemEntry>, other| one.id.cmp(&other.id));
+        Self {
+            servers,
+            tools,
+            places,
+            items,
+        }
     }
 
     /// A server with tools nobody has seen: the names given, all of one risk.
@@ -146,6 +158,7 @@ impl Inventory {
             hints: Hints::default(),
             standing: Standing::Approved,
             approved: None,
+            before: None,
             word: Word::default(),
             audience: Audience::EVERYBODY,
         };
@@ -155,6 +168,7 @@ impl Inventory {
             servers,
             tools,
             places: HashMap::new(),
+            items: Vec::new(),
         }
     }
 
@@ -227,6 +241,34 @@ impl Inventory {
         self.place(server, name).map_or(&[], |place| self.definitions_at(place))
     }
 
+    /// Everything but tools, in order of id. For operators.
+    #[must_use]
+    pub fn items(&self) -> &[Arc<ItemEntry>] {
+        &self.items
+    }
+
+    /// The kinds of things that a server offers under this name.
+    #[must_use]
+    pub fn kinds(&self, server: &ServerId, name: &str) -> Vec<ItemKind> {
+        let tool = (!self.tool(server, name).is_empty()).then_some(ItemKind::Tool);
+        let items = self
+            .items
+            .iter()
+            .filter(|item| item.id.server == *server && &*item.id.name == name);
+        let mut kinds: Vec<ItemKind> = tool.into_iter().chain(items.map(|item| item.id.kind)).collect();
+        kinds.dedup();
+        kinds
+    }
+
+    /// One thing that is no tool, with each of its definitions; empty if there is none. For operators.
+    #[must_use]
+    pub fn item(&self, id: &ItemId) -> &[Arc<ItemEntry>] {
+        let first = self.items.partition_point(|item| item.id < *id);
+        let rest = self.items.get(first..).unwrap_or_default();
+        let end = rest.partition_point(|item| item.id == *id);
+        rest.get(..end).unwrap_or_default()
+    }
+
     /// The definitions of the tool that begins at a place.
     fn definitions_at(&self, place: usize) -> &[Arc<ToolEntry>] {
         let rest = self.tools.get(place..).unwrap_or_default();
@@ -282,8 +324,15 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
         tier: facts.tier,
         discovered: stored.and_then(|stored| stored.discovered),
         eras: stored.map(|stored| stored.eras.clone()).unwrap_or_default(),
-        instructions: stored.and_then(|stored| stored.instructions.released()).map(Arc::from),
+        instructions: stored.and_then(released).map(Arc::from),
     }
+}
+
+/// The approved instructions, unless an operator has disabled them.
+fn released(stored: &StoredServer) -> Option<&str> {
+    let word = stored.word(ItemKind::Instructions, "");
+    let is_disabled = word.is_some_and(|word| word.disabled.is_some());
+    stored.instructions.released().filter(|_| !is_disabled)
 }
 
 fn tool_entry(facts: &ServerFacts, tool: &StoredTool, word: Option<&Word>, risk_of: RiskOf<'_>) -> ToolEntry {
@@ -316,8 +365,11 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool, word: Option<&Word>, risk_
     };
     let in_the_file = facts.tools.get(tool.name.as_str()).copied().flatten();
     let operator = in_the_file.or(word.risk.as_ref().map(|(risk, _)| *risk));
-    let found = risk_of(tool.name.as_str(), &description).map(|found| found.risk);
-    let classified = Classified::of_tool(operator, facts.trust, hints, found);
+    let classify = |hints, description: &str| {
+        let found = risk_of(tool.name.as_str(), description).map(|found| found.risk);
+        Classified::of_tool(operator, facts.trust, hints, found)
+    };
+    let classified = classify(hints, &description);
     ToolEntry {
         id: ToolId {
             server: facts.id.clone(),
@@ -339,9 +391,20 @@ fn tool_entry(facts: &ServerFacts, tool: &StoredTool, word: Option<&Word>, risk_
         hints,
         standing,
         approved: tool.approved,
+        before: before(tool, |hints, description| classify(hints, description).risk),
         word,
         audience: tool.audience,
     }
+}
+
+/// What was approved before, if it was kept: bytes that are not those of the digest are not it.
+fn before(tool: &StoredTool, risk: impl FnOnce(Hints, &str) -> Risk) -> Option<Arc<Before>> {
+    let definition = tool.approved_definition.as_ref()?;
+    let read = read(definition).ok().filter(|read| tool.approved == Some(read.hash))?;
+    Some(Arc::new(Before {
+        risk: risk(read.hints, &read.description),
+        definition: definition.clone(),
+    }))
 }
 
 #[cfg(test)]

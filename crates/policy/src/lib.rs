@@ -22,9 +22,11 @@ pub use caller::Caller;
 pub use context::CallFacts;
 pub use decide::{Decision, Grounds, Verdict};
 pub use explain::{Explanation, Finding, PolicyFinding};
+pub use inventory::diff::{Changed, Difference, all_added, differences};
 pub use inventory::entry::{
-    DefinitionFault, InputState, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry,
+    Before, DefinitionFault, InputState, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry,
 };
+pub use inventory::item::ItemEntry;
 pub use inventory::offered::Shown;
 pub use inventory::pin::{
     ApproveFault, Change, Discovery, InventoryEvent, Merged, Presence, StoredInstructions, StoredServer, StoredTool,

@@ -204,6 +204,8 @@ const MIGRATIONS: &[&str] = &[
         ahead INTEGER NOT NULL,
         PRIMARY KEY (rule, key)
     ) STRICT, WITHOUT ROWID;",
+    "ALTER TABLE tools ADD COLUMN approved_definition BLOB;
+    ALTER TABLE servers ADD COLUMN instructions_approved_text TEXT;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

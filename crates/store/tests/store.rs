@@ -113,6 +113,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         definition: Arc::from(b"{ \"name\":\t\"\xc3\xa9\",\r\n \"x\": 1.0e2 }".as_slice()),
         seen: Digest::of(b"seen"),
         approved: Some(Digest::of(b"approved")),
+        approved_definition: Some(Arc::from(b"{ }".as_slice())),
         presence,
         audience: Audience::EVERYBODY,
     };
@@ -136,6 +137,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         instructions: StoredInstructions {
             seen: Some("be kind".to_owned()),
             approved: None,
+            approved_text: Some("be good".to_owned()),
         },
         tools: vec![
             tool("a", Presence::Offered),
@@ -148,6 +150,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
             },
             StoredTool {
                 approved: None,
+                approved_definition: None,
                 ..tool("b", Presence::Vanished)
             },
         ],

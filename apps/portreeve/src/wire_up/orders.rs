@@ -3,24 +3,29 @@
 use control::Operator;
 use control::ports::{Approval, Heeded};
 use policy::{
-    ApproveFault, Inventory, InventoryEvent, ItemId, OperatorOrder, RiskOf, Said, ServerFacts, StoredServer, approve,
-    heed,
+    ApproveFault, Inventory, InventoryEvent, ItemId, ItemKind, OperatorOrder, RiskOf, Said, ServerFacts, StoredServer,
+    approve, approve_instructions, heed,
 };
-use vocabulary::{Digest, Timestamp, ToolName};
+use vocabulary::{Digest, Timestamp};
 
-/// Approves a tool of a server if its definition is still the one that was looked at; what to tell
-/// the operator otherwise.
+/// Approves something of a server if its definition is still the one that was looked at; what to tell the operator otherwise.
 pub(crate) fn approve_as_seen(
     stored: &mut StoredServer,
-    tool: &ToolName,
+    item: &ItemId,
     seen: Digest,
 ) -> Result<InventoryEvent, Approval> {
-    let mut known = stored.tools.iter().filter(|known| known.name == *tool);
-    let first = known.next().ok_or(Approval::NotOffered)?;
-    if first.seen != seen && known.all(|other| other.seen != seen) {
-        return Err(Approval::Changed { now: first.seen });
+    let known = stored.digests(item.kind, &item.name);
+    let first = *known.first().ok_or(Approval::NotOffered)?;
+    if !known.contains(&seen) {
+        return Err(Approval::Changed { now: first });
     }
-    approve(stored, tool.as_str(), seen).map_err(|fault| match fault {
+    let approved = match item.kind {
+        ItemKind::Instructions => approve_instructions(stored),
+        ItemKind::Tool | ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
+            approve(stored, &item.name, seen)
+        }
+    };
+    approved.map_err(|fault| match fault {
         ApproveFault::BadDefinition(fault) => Approval::Unusable(fault.to_string()),
         ApproveFault::NotOffered | ApproveFault::NoInstructions => Approval::NotOffered,
     })

@@ -250,14 +250,8 @@ impl ports::Inventory for Helm {
         .map(Arc::new))
     }
 
-    fn approve(
-        &self,
-        server: &ServerId,
-        tool: &ToolName,
-        seen: Digest,
-        operator: &Operator,
-    ) -> Result<Approval, PortError> {
-        self.with_stored(server, |stored| approve_as_seen(stored, tool, seen), operator)
+    fn approve(&self, item: &ItemId, seen: Digest, operator: &Operator) -> Result<Approval, PortError> {
+        self.with_stored(&item.server, |stored| approve_as_seen(stored, item, seen), operator)
             .map(|done| match done {
                 None => Approval::NotOffered,
                 Some(Ok(())) => Approval::Approved,

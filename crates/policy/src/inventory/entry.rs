@@ -45,10 +45,21 @@ pub struct ToolEntry {
     pub standing: Standing,
     /// The digest of the definition that was approved, whether it is this one or not.
     pub approved: Option<Digest>,
+    /// What was approved before this definition was seen, where it was kept and is another.
+    pub before: Option<Arc<Before>>,
     /// What operators said of it while the gateway ran.
     pub word: Word,
     /// Which clients get this definition.
     pub audience: Audience,
+}
+
+/// A tool as it was approved before it changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Before {
+    /// The approved definition, byte for byte.
+    pub definition: Arc<[u8]>,
+    /// How dangerous it was.
+    pub risk: Risk,
 }
 
 vocabulary::words! {

@@ -1,15 +1,15 @@
 //! Pins: what was seen of a server before, what was approved, and what a new discovery changes.
 //! A changed definition is quarantined whoever the server belongs to.
 
+mod change;
 mod merge;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
-use vocabulary::{Audience, Digest, Era, Risk, ServerId, Shadowing, Timestamp, ToolName, Trust};
+use vocabulary::{Audience, Digest, Era, ServerId, Timestamp, ToolName, Trust};
 
+pub use self::change::{Change, InventoryEvent};
 use self::merge::merge_tools;
 use super::ServerFacts;
 use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, read};
@@ -46,6 +46,22 @@ impl StoredServer {
         }
     }
 
+    /// The digests of the definitions that it offers of something now.
+    #[must_use]
+    pub fn digests(&self, kind: ItemKind, name: &str) -> Vec<Digest> {
+        match kind {
+            ItemKind::Tool => {
+                let tools = self.tools.iter().filter(|tool| tool.name.as_str() == name);
+                tools.map(|tool| tool.seen).collect()
+            }
+            ItemKind::Instructions => {
+                let text = self.instructions.seen.as_ref().filter(|_| name.is_empty());
+                text.map(|text| Digest::of(text.as_bytes())).into_iter().collect()
+            }
+            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => Vec::new(),
+        }
+    }
+
     /// What operators said of one thing of it.
     #[must_use]
     pub fn word(&self, kind: ItemKind, name: &str) -> Option<&Word> {
@@ -63,6 +79,8 @@ pub struct StoredInstructions {
     pub seen: Option<String>,
     /// The digest of the approved text.
     pub approved: Option<Digest>,
+    /// The approved text, where another one was seen since.
+    pub approved_text: Option<String>,
 }
 
 impl StoredInstructions {
@@ -72,6 +90,12 @@ impl StoredInstructions {
         self.seen
             .as_deref()
             .filter(|text| self.approved == Some(Digest::of(text.as_bytes())))
+    }
+
+    /// The approved text, if it was kept.
+    #[must_use]
+    pub fn approved_text(&self) -> Option<&str> {
+        self.released().or(self.approved_text.as_deref())
     }
 }
 
@@ -86,6 +110,8 @@ pub struct StoredTool {
     pub seen: Digest,
     /// The digest that was approved.
     pub approved: Option<Digest>,
+    /// The raw definition that was approved, where another one was seen since. Pins of releases that did not keep it have none.
+    pub approved_definition: Option<Arc<[u8]>>,
     /// Whether the latest discovery had it.
     pub presence: Presence,
     /// To whom it is shown; a tool that has another definition for others is stored once for each.
@@ -102,6 +128,16 @@ pub enum Presence {
 }
 
 impl StoredTool {
+    /// The approved definition, if it was kept.
+    #[must_use]
+    pub fn approved_definition(&self) -> Option<&Arc<[u8]>> {
+        match self.approved {
+            Some(approved) if approved == self.seen => Some(&self.definition),
+            Some(_) => self.approved_definition.as_ref(),
+            None => None,
+        }
+    }
+
     /// Whether the pin lets the tool be used.
     #[must_use]
     pub fn standing(&self, trust: Trust) -> Standing {
@@ -139,193 +175,6 @@ pub struct Merged {
     pub stored: StoredServer,
     /// What changed, for the log.
     pub events: Vec<InventoryEvent>,
-}
-
-/// A change in the inventory, for the log; names and digests, no contents.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InventoryEvent {
-    /// The server it is about.
-    pub server: ServerId,
-    /// What happened.
-    pub change: Change,
-}
-
-/// What happened to a server's entry.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
-    /// The server answered its first discovery.
-    Discovered {
-        /// How many usable tools it offers.
-        tools: usize,
-    },
-    /// A tool was seen that was not there before.
-    ToolAdded {
-        /// The tool.
-        tool: ToolName,
-        /// Its digest.
-        seen: Digest,
-        /// Whether it may be used.
-        standing: Standing,
-    },
-    /// A tool's definition differs from the one seen before.
-    ToolChanged {
-        /// The tool.
-        tool: ToolName,
-        /// Its digest now.
-        seen: Digest,
-        /// Whether it may be used: it may if the approved definition came back.
-        standing: Standing,
-    },
-    /// A tool is not offered any more.
-    ToolVanished {
-        /// The tool.
-        tool: ToolName,
-    },
-    /// A definition was left out of the inventory.
-    ToolRejected {
-        /// Its place in the discovery, from 0.
-        position: usize,
-        /// Its name, where it has a usable one.
-        tool: Option<ToolName>,
-        /// What is wrong with it.
-        fault: DefinitionFault,
-    },
-    /// A tool's definition was approved.
-    ToolApproved {
-        /// The tool.
-        tool: ToolName,
-        /// The approved digest.
-        approved: Digest,
-    },
-    /// A tool was quarantined beside the tools of other servers, its definition unchanged.
-    Shadowing {
-        /// The tool.
-        tool: ToolName,
-        /// Why.
-        why: Shadowing,
-    },
-    /// An operator disabled something.
-    Disabled {
-        /// What it is.
-        kind: ItemKind,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// An operator enabled it again.
-    Enabled {
-        /// What it is.
-        kind: ItemKind,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// An operator said how dangerous a tool is.
-    Classified {
-        /// The tool.
-        tool: Arc<str>,
-        /// How dangerous.
-        risk: Risk,
-    },
-    /// The instructions differ from those seen before, or are withheld at first sight.
-    InstructionsChanged {
-        /// Their digest now; `None` if there are none any more.
-        seen: Option<Digest>,
-    },
-    /// The instructions were approved.
-    InstructionsApproved {
-        /// The approved digest.
-        approved: Digest,
-    },
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Discovered { tools } => write!(f, "the server was discovered with {tools} usable tool(s)"),
-            Self::ToolAdded { seen, standing, .. } => write!(f, "a tool was added ({seen}): {standing}"),
-            Self::ToolChanged { seen, standing, .. } => write!(f, "the definition changed (now {seen}): {standing}"),
-            Self::ToolVanished { .. } => f.write_str("the tool is not offered any more"),
-            Self::ToolRejected { position, fault, .. } => write!(f, "definition {position} was left out: {fault}"),
-            Self::ToolApproved { approved, .. } => write!(f, "the definition was approved ({approved})"),
-            Self::Shadowing { why, .. } => write!(f, "the tool is quarantined: {why}"),
-            Self::Disabled { kind, .. } => write!(f, "the {kind} was disabled"),
-            Self::Enabled { kind, .. } => write!(f, "the {kind} was enabled again"),
-            Self::Classified { risk, .. } => write!(f, "the tool was classified as {risk}"),
-            Self::InstructionsChanged { .. } => f.write_str("the instructions changed and are withheld until approved"),
-            Self::InstructionsApproved { approved } => write!(f, "the instructions were approved ({approved})"),
-        }
-    }
-}
-
-impl Change {
-    /// The name of the change in records.
-    #[must_use]
-    pub fn action(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Self::Discovered { .. } => "server_discovered",
-            Self::ToolAdded { .. } => "tool_added",
-            Self::ToolChanged { .. } => "tool_changed",
-            Self::ToolVanished { .. } => "tool_vanished",
-            Self::ToolRejected { .. } => "definition_refused",
-            Self::ToolApproved { .. } => "tool_approved",
-            Self::Classified { .. } => "tool_classified",
-            Self::Shadowing { .. } => "tool_quarantined",
-            Self::InstructionsChanged { .. } => "instructions_changed",
-            Self::InstructionsApproved { .. } => "instructions_approved",
-            Self::Disabled { kind, .. } => return Cow::Owned(format!("{kind}_disabled")),
-            Self::Enabled { kind, .. } => return Cow::Owned(format!("{kind}_enabled")),
-        })
-    }
-
-    /// The name of what it is about, if that has one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            Self::ToolAdded { tool, .. }
-            | Self::ToolChanged { tool, .. }
-            | Self::ToolVanished { tool }
-            | Self::Shadowing { tool, .. }
-            | Self::ToolApproved { tool, .. } => Some(tool.as_str()),
-            Self::ToolRejected { tool, .. } => tool.as_ref().map(ToolName::as_str),
-            Self::Classified { tool: name, .. } | Self::Disabled { name, .. } | Self::Enabled { name, .. } => {
-                Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref)
-            }
-            Self::Discovered { .. } | Self::InstructionsChanged { .. } | Self::InstructionsApproved { .. } => None,
-        }
-    }
-
-    /// The digest that was seen or approved, where there is one.
-    #[must_use]
-    pub fn digest(&self) -> Option<Digest> {
-        match self {
-            Self::ToolAdded { seen, .. } | Self::ToolChanged { seen, .. } => Some(*seen),
-            Self::ToolApproved { approved, .. } | Self::InstructionsApproved { approved } => Some(*approved),
-            Self::InstructionsChanged { seen } => *seen,
-            Self::Discovered { .. }
-            | Self::ToolVanished { .. }
-            | Self::ToolRejected { .. }
-            | Self::Shadowing { .. }
-            | Self::Disabled { .. }
-            | Self::Enabled { .. }
-            | Self::Classified { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Approved => f.write_str("approved"),
-            Self::Disabled => f.write_str("disabled"),
-            Self::Quarantined(QuarantineCause::FirstSight) => f.write_str("quarantined: server of unknown trust"),
-            Self::Quarantined(QuarantineCause::NewTool) => f.write_str("quarantined: new tool"),
-            Self::Quarantined(QuarantineCause::Doubtful) => {
-                f.write_str("quarantined: the definition holds what nobody sees, or a secret")
-            }
-            Self::Quarantined(QuarantineCause::Changed { .. }) => f.write_str("quarantined: definition changed"),
-            Self::Quarantined(QuarantineCause::BadDefinition(fault)) => write!(f, "quarantined: {fault}"),
-            Self::Quarantined(QuarantineCause::Shadowing(why)) => write!(f, "quarantined: {why}"),
-        }
-    }
 }
 
 /// Why an approval was not taken.
@@ -411,6 +260,7 @@ pub fn approve(stored: &mut StoredServer, tool: &str, seen: Digest) -> Result<In
     let name = Arc::from(first.name.as_str());
     for known in known {
         known.approved = Some(seen);
+        known.approved_definition = None;
     }
     let offered = stored.tools.iter().filter(|known| known.name.as_str() == tool);
     let offered: BTreeSet<Digest> = offered.map(|known| known.seen).collect();
@@ -435,6 +285,7 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
         .ok_or(ApproveFault::NoInstructions)?;
     let approved = Digest::of(text.as_bytes());
     stored.instructions.approved = Some(approved);
+    stored.instructions.approved_text = None;
     Ok(InventoryEvent {
         server: stored.id.clone(),
         change: Change::InstructionsApproved { approved },
@@ -485,7 +336,11 @@ fn merge_instructions(
     let digest = seen.as_ref().map(|text| Digest::of(text.as_bytes()));
     let welcome = seen.as_ref().is_some_and(|text| arrival.welcomes(text.as_bytes()));
     let approved = before.approved.or(digest.filter(|_| welcome));
-    let now = StoredInstructions { seen, approved };
+    let now = StoredInstructions {
+        approved_text: before.approved_text().filter(|_| approved != digest).map(str::to_owned),
+        seen,
+        approved,
+    };
     let withheld = now.seen.is_some() && now.released().is_none();
     if now.seen != before.seen && (withheld || before.seen.is_some()) {
         changes.push(Change::InstructionsChanged { seen: digest });

@@ -20,10 +20,12 @@ impl InventoryStore for Store {
 
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
     let mut servers = connection.prepare(
-        "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins FROM servers ORDER BY id",
+        "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text
+         FROM servers ORDER BY id",
     )?;
     let mut tools = connection.prepare(
-        "SELECT name, definition, seen, approved, presence, era, needs FROM tools WHERE server = ?1 ORDER BY rowid",
+        "SELECT name, definition, seen, approved, presence, era, needs, approved_definition
+         FROM tools WHERE server = ?1 ORDER BY rowid",
     )?;
     let rows = servers.query_map([], |row| Ok(read_server(row)))?;
     rows.map(|row| {
@@ -43,8 +45,8 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     let id = server.id.as_str();
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
-        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
@@ -52,11 +54,12 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
             server.instructions.approved.as_ref().map(raw),
             server.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>().join(" "),
             server.forgot_pins,
+            server.instructions.approved_text,
         ],
     )?;
     let mut insert = transaction.prepare(
-        "INSERT INTO tools (server, name, definition, seen, approved, presence, era, needs)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO tools (server, name, definition, seen, approved, presence, era, needs, approved_definition)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for tool in &server.tools {
         let presence = match tool.presence {
@@ -73,6 +76,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
             presence,
             tool.audience.era.map(Era::as_str),
             tool.audience.needs.as_number(),
+            tool.approved_definition.as_deref(),
         ])?;
     }
     drop(insert);
@@ -99,6 +103,7 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
         instructions: StoredInstructions {
             seen: row.get(2).ok()?,
             approved: read_digest(row, 3)?,
+            approved_text: row.get(6).ok()?,
         },
         tools: Vec::new(),
         words: Default::default(),
@@ -116,6 +121,7 @@ fn read_tool(row: &Row<'_>) -> Option<StoredTool> {
         definition: Arc::from(row.get::<_, Vec<u8>>(1).ok()?),
         seen: read_digest(row, 2)??,
         approved: read_digest(row, 3)?,
+        approved_definition: row.get::<_, Option<Vec<u8>>>(7).ok()?.map(Arc::from),
         presence,
         audience: Audience {
             era: match row.get::<_, Option<String>>(5).ok()? {

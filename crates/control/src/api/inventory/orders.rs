@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use policy::{ItemId, ItemKind, OperatorOrder};
 use serde::Deserialize;
-use vocabulary::{Digest, Risk, ServerId, ToolName};
+use vocabulary::{Digest, Risk};
 
 use super::super::call::Call;
-use super::{named, no_tool, show};
+use super::{find, nothing, tool};
 use crate::answer::{Answer, Refusal};
 use crate::ports::{Approval, Heeded};
 
@@ -18,37 +18,34 @@ struct ApprovalBody {
 }
 
 pub(in super::super) async fn approve(call: Call) -> Result<Answer, Refusal> {
-    let (server, name) = named(&call)?;
     let body: ApprovalBody = call.body()?;
-    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
-    let definitions = snapshot.inventory().tool(&server, name.as_str());
-    let tool = definitions.last().ok_or_else(no_tool)?;
+    let (found, item) = find(&call).await?;
     let wanted: BTreeSet<Digest> = match body.definition_hash {
-        None => definitions.iter().map(|entry| entry.definition_hash).collect(),
+        None => found.digests(),
         Some(text) => {
             let malformed = || Refusal::bad_request("`definition_hash` is not `sha256:` and 64 hex digits");
             BTreeSet::from([Digest::parse(&text).ok_or_else(malformed)?])
         }
     };
     for seen in wanted {
-        approve_one(&call, (&server, &name), &tool.id.to_string(), seen).await?;
+        approve_one(&call, &item, seen).await?;
     }
-    show(&call).await
+    tool(call).await
 }
 
-async fn approve_one(call: &Call, tool: (&ServerId, &ToolName), id: &str, seen: Digest) -> Result<(), Refusal> {
-    call.record(Some(id), &format!("the definition {seen} is approved"))
+async fn approve_one(call: &Call, item: &ItemId, seen: Digest) -> Result<(), Refusal> {
+    call.record(Some(&item.to_string()), &format!("the definition {seen} is approved"))
         .await?;
-    let (operator, server, name) = (call.operator.clone(), tool.0.clone(), tool.1.clone());
+    let (operator, item) = (call.operator.clone(), item.clone());
     let approved = call
-        .ask(move |plane| plane.ports().inventory.approve(&server, &name, seen, &operator))
+        .ask(move |plane| plane.ports().inventory.approve(&item, seen, &operator))
         .await?;
     match approved {
         Approval::Approved => Ok(()),
         Approval::Changed { now } => Err(Refusal::conflict(format!(
             "the definition has changed; it is {now} now"
         ))),
-        Approval::NotOffered => Err(no_tool()),
+        Approval::NotOffered => Err(nothing()),
         Approval::Unusable(why) => Err(Refusal::conflict(format!("the definition cannot be used: {why}"))),
     }
 }
@@ -68,7 +65,7 @@ pub(in super::super) async fn classify(call: Call) -> Result<Answer, Refusal> {
     let wrong = || Refusal::bad_request("`risk` is one of `low`, `medium`, `high` and `critical`");
     let risk = Risk::parse(&body.risk).ok_or_else(wrong)?;
     heed(
-        &call,
+        call,
         OperatorOrder::Classify(risk),
         &format!("the tool is classified as {risk}"),
     )
@@ -77,24 +74,18 @@ pub(in super::super) async fn classify(call: Call) -> Result<Answer, Refusal> {
 
 pub(in super::super) async fn disable(call: Call) -> Result<Answer, Refusal> {
     let Nothing {} = call.body()?;
-    heed(&call, OperatorOrder::Disable, "it is disabled").await
+    heed(call, OperatorOrder::Disable, "it is disabled").await
 }
 
 pub(in super::super) async fn enable(call: Call) -> Result<Answer, Refusal> {
     let Nothing {} = call.body()?;
-    heed(&call, OperatorOrder::Enable, "it is enabled").await
+    heed(call, OperatorOrder::Enable, "it is enabled").await
 }
 
-async fn heed(call: &Call, order: OperatorOrder, message: &str) -> Result<Answer, Refusal> {
-    let (server, name) = named(call)?;
-    let item = ItemId {
-        server,
-        kind: ItemKind::Tool,
-        name: name.as_str().into(),
-    };
-    let snapshot = call.ask(|plane| plane.ports().inventory.snapshot()).await?;
-    if snapshot.inventory().tool(&item.server, &item.name).is_empty() {
-        return Err(no_tool());
+async fn heed(call: Call, order: OperatorOrder, message: &str) -> Result<Answer, Refusal> {
+    let (_, item) = find(&call).await?;
+    if matches!(order, OperatorOrder::Classify(_)) && item.kind != ItemKind::Tool {
+        return Err(Refusal::conflict("only tools have a risk of their own"));
     }
     call.record(Some(&item.to_string()), message).await?;
     let operator = call.operator.clone();
@@ -102,8 +93,8 @@ async fn heed(call: &Call, order: OperatorOrder, message: &str) -> Result<Answer
         .ask(move |plane| plane.ports().inventory.heed(&item, order, &operator))
         .await?;
     match heeded {
-        Heeded::Done => show(call).await,
-        Heeded::NotOffered => Err(no_tool()),
+        Heeded::Done => tool(call).await,
+        Heeded::NotOffered => Err(nothing()),
         Heeded::Refused(why) => Err(Refusal::conflict(why)),
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use policy::{ItemKind, QuarantineCause, Said, Standing, ToolEntry};
-use serde_json::value::RawValue;
+use policy::{ItemEntry, ItemKind, OutputState, QuarantineCause, Said, Standing, ToolEntry};
 use serde_json::{Value, json};
-use vocabulary::{Capability, Era};
+use vocabulary::{Capability, Digest, Era, Risk, RiskSource};
 
+use super::diff;
 use crate::ports::{ServerHealth, ServerView};
 
 pub(super) fn standing_word(standing: &Standing) -> &'static str {
@@ -64,29 +64,75 @@ pub(super) fn tool(tool: &ToolEntry) -> Value {
     })
 }
 
-/// A tool with the server's own definition, and with the others it has for other clients.
-pub(super) fn in_full(tool: &ToolEntry, definitions: &[Arc<ToolEntry>]) -> Value {
-    let mut shown = with_definition(tool);
-    let others: Vec<Value> = definitions
-        .iter()
-        .filter(|other| !std::ptr::eq(Arc::as_ptr(other), tool))
-        .map(|other| with_definition(other))
-        .collect();
-    if let Some(members) = shown.as_object_mut()
-        && !others.is_empty()
-    {
-        members.insert("other_definitions".to_owned(), others.into());
-    }
-    shown
+/// Something that is no tool: to ask for it does nothing, so its risk is low.
+pub(super) fn item(item: &ItemEntry) -> Value {
+    json!({
+        "id": item.id.to_string(),
+        "kind": item.id.kind.as_str(),
+        "server": item.id.server.as_str(),
+        "name": item.id.name.as_ref(),
+        "risk": Risk::Low.as_str(),
+        "risk_source": RiskSource::Default.as_str(),
+        "trust": item.trust.as_str(),
+        "standing": standing_word(&item.standing),
+        "cause": match &item.standing {
+            Standing::Quarantined(QuarantineCause::NewTool) => "new".into(),
+            standing => cause(standing),
+        },
+        "output_schema": OutputState::Absent.as_str(),
+        "definition_hash": item.definition_hash.to_string(),
+        "approved_hash": item.approved.map(|digest| digest.to_string()),
+        "disabled": item.word.disabled.as_ref().map(said),
+    })
 }
 
-/// A tool with the server's own definition; `null` where that is no JSON.
-fn with_definition(tool: &ToolEntry) -> Value {
-    let raw: Option<&RawValue> = serde_json::from_slice(&tool.definition).ok();
-    let definition = raw
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or(Value::Null);
-    let mut shown = self::tool(tool);
+/// Something of the inventory, with each of its definitions: that of the widest audience last.
+pub(super) enum Found {
+    Tool(Vec<Arc<ToolEntry>>),
+    Item(Vec<Arc<ItemEntry>>),
+}
+
+impl Found {
+    /// The digest of each definition.
+    pub(super) fn digests(&self) -> BTreeSet<Digest> {
+        match self {
+            Self::Tool(definitions) => definitions.iter().map(|tool| tool.definition_hash).collect(),
+            Self::Item(definitions) => definitions.iter().map(|item| item.definition_hash).collect(),
+        }
+    }
+
+    /// With the server's own definition, and with the others it has for other clients.
+    pub(super) fn in_full(&self) -> Value {
+        self.with_others(
+            |tool| with_definition(self::tool(tool), &tool.definition),
+            |item| with_definition(self::item(item), &item.definition),
+        )
+    }
+
+    /// What changed since it was approved.
+    pub(super) fn diff(&self) -> Value {
+        self.with_others(diff::of_tool, diff::of_item)
+    }
+
+    fn with_others(&self, tool: impl Fn(&ToolEntry) -> Value, item: impl Fn(&ItemEntry) -> Value) -> Value {
+        let mut shown: Vec<Value> = match self {
+            Self::Tool(definitions) => definitions.iter().map(|one| tool(one)).collect(),
+            Self::Item(definitions) => definitions.iter().map(|one| item(one)).collect(),
+        };
+        let mut last = shown.pop().unwrap_or_default();
+        if let Some(members) = last.as_object_mut()
+            && !shown.is_empty()
+        {
+            members.insert("other_definitions".to_owned(), shown.into());
+        }
+        last
+    }
+}
+
+/// With the server's own definition; a text where that is no JSON.
+fn with_definition(mut shown: Value, definition: &[u8]) -> Value {
+    let definition = serde_json::from_slice(definition)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(definition).into_owned()));
     if let Some(members) = shown.as_object_mut() {
         members.insert("definition".to_owned(), definition);
     }

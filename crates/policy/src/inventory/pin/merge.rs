@@ -1,6 +1,7 @@
 //! Lays the tools that are offered now over those that were stored, name by name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use vocabulary::{Digest, ToolName, Trust};
 
@@ -30,7 +31,7 @@ pub(super) fn merge_tools(
     let (old, new): (Vec<_>, Vec<_>) = names.into_iter().partition(|(_, (known, _))| !known.is_empty());
     for (name, (known, now)) in old.into_iter().chain(new) {
         let mut merging = Merging {
-            approved: known.iter().filter_map(|tool| tool.approved).collect(),
+            approved: known.iter().filter_map(pinned).collect(),
             known,
             arrival,
             changes: &mut *changes,
@@ -50,17 +51,22 @@ pub(super) fn merge_tools(
 fn within_bounds(vanished: &[StoredTool]) -> usize {
     let mut bytes = 0;
     let fits = |tool: &&StoredTool| {
-        bytes += tool.definition.len();
+        bytes += tool.definition.len() + tool.approved_definition.as_ref().map_or(0, |kept| kept.len());
         bytes <= MAX_VANISHED_BYTES
     };
     vanished.iter().take(MAX_VANISHED).take_while(fits).count()
 }
 
+/// What was approved: its digest, and the definition where it was kept.
+fn pinned(tool: &StoredTool) -> Option<(Digest, Option<Arc<[u8]>>)> {
+    Some((tool.approved?, tool.approved_definition().cloned()))
+}
+
 /// One name: its definitions of before that none of now has been laid over yet.
 struct Merging<'a> {
     known: Vec<StoredTool>,
-    /// Every digest that was approved under this name.
-    approved: Vec<Digest>,
+    /// Every digest that was approved under this name, with the definition it is of.
+    approved: Vec<(Digest, Option<Arc<[u8]>>)>,
     arrival: Arrival<'a>,
     changes: &'a mut Vec<Change>,
 }
@@ -98,13 +104,17 @@ impl Merging<'_> {
         let (seen_before, approved_before) = (known.seen, known.approved);
         let returned = known.presence == Presence::Vanished;
         known.presence = Presence::Offered;
+        known.approved_definition = known.approved_definition().cloned();
         known.definition = now.definition;
         known.seen = now.hash;
         known.audience = now.audience;
         let vouched_for = matches!(self.arrival.trust, Trust::Internal | Trust::Verified) && !self.arrival.forgot_pins;
         let welcome = known.approved.is_none() && vouched_for && !self.arrival.doubts(&known.definition);
-        if welcome || self.approved.contains(&known.seen) {
+        if welcome || self.is_approved(&known.seen) {
             known.approved = Some(known.seen);
+        }
+        if known.approved == Some(known.seen) {
+            known.approved_definition = None;
         }
         let (tool, seen, standing) = (known.name.clone(), known.seen, self.arrival.standing(&known));
         if returned {
@@ -117,13 +127,20 @@ impl Merging<'_> {
         known
     }
 
+    fn is_approved(&self, seen: &Digest) -> bool {
+        self.approved.iter().any(|(approved, _)| approved == seen)
+    }
+
     /// A further definition of a tool that has an approved one is a change of it, whoever the server belongs to: nobody
     /// gets round a pin by showing something else to some.
     fn add(&mut self, name: &ToolName, now: Offered) -> StoredTool {
-        let known = self.approved.contains(&now.hash).then_some(now.hash);
-        let pinned = known.or(self.approved.first().copied().filter(|_| !self.arrival.first));
+        let known = self.is_approved(&now.hash).then_some((now.hash, None));
+        let pinned = known.or(self.approved.first().cloned().filter(|_| !self.arrival.first));
+        let welcome = || self.arrival.welcomes(&now.definition).then_some((now.hash, None));
+        let (approved, approved_definition) = pinned.or_else(welcome).unzip();
         let tool = StoredTool {
-            approved: pinned.or_else(|| self.arrival.welcomes(&now.definition).then_some(now.hash)),
+            approved,
+            approved_definition: approved_definition.flatten(),
             name: name.clone(),
             definition: now.definition,
             seen: now.hash,

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use vocabulary::{Capability, CapabilitySet, Era, Face};
 
 use super::*;
@@ -489,7 +491,7 @@ fn a_tool_is_as_dangerous_as_the_worst_of_its_definitions() {
     let stored = merge(None, seen_as([legacy, modern].concat()), &facts, now()).stored;
     let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored], &|_, _| None);
     for entry in inventory.tool(&facts.id, "t") {
-        assert_eq!(entry.risk, Risk::High);
+        assert_eq!(entry.risk, vocabulary::Risk::High);
         assert_eq!((entry.hints.read_only, entry.hints.open_world), (None, Some(false)));
     }
 }
