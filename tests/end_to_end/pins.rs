@@ -416,3 +416,46 @@ async fn a_tool_is_as_dangerous_as_the_operator_says_while_it_runs_and_the_file_
     );
     assert_eq!(home.cli(&["tool", "classify", "files/read"]).code, Some(2));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_shown_with_its_trust_its_identity_its_limits_and_how_its_things_stand() {
+    let town = Town::with(&["read", "write", "wipe"], |setup| setup.set("limits.timeout", "7s")).await;
+    town.agent("ann").await.list().await;
+    town.files
+        .offer(&[changed(tool("read"), "/title", r#""x""#), tool("write"), tool("wipe")]);
+    let home = &town.gateway.home;
+    home.cli(&["server", "refresh", "files"]).success();
+    home.cli(&["tool", "disable", "files/wipe"]).success();
+    let shown: Value = serde_json::from_str(&home.cli(&["server", "show", "files", "--json"]).success()).unwrap();
+    assert_eq!(
+        shown["standings"],
+        json!({"tool": {"approved": 1, "quarantined": 1, "disabled": 1}})
+    );
+    assert_eq!((&shown["tier"], &shown["version"]), (&json!("none"), &Value::Null));
+    assert_eq!(
+        (&shown["limits"]["timeout_seconds"], &shown["eras"]),
+        (&json!(7), &json!(["legacy"]))
+    );
+    assert_eq!(shown["identity"]["url"], json!(town.files.url()));
+    assert!(shown["trust"].is_string(), "{shown}");
+    let text = home.cli(&["server", "show", "files"]).success();
+    for line in [
+        "standings.tool.quarantined",
+        "identity.url",
+        "limits.timeout_seconds",
+        "trust",
+        "tier",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let shown = home.cli(&["tool", "show", "files/wipe"]).success();
+    for line in [
+        "standing",
+        "disabled.by",
+        "risk_source",
+        "approved_hash",
+        "definition.name",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}

@@ -30,6 +30,8 @@ pub struct Local {
     pub rules: Arc<Rules>,
     /// What says how dangerous tools are; `None` where it has a fault.
     pub risk: Option<Arc<RiskRules>>,
+    /// `[limits]`, where it is sound.
+    pub limits: Option<Limits>,
     /// The weakest walls that are used, where that is said.
     pub tier: Option<sandbox::Tier>,
     /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
@@ -95,6 +97,7 @@ impl Local {
             listen,
             servers,
             rules: policy.map(|policy| policy.rules).unwrap_or_default(),
+            limits,
             tier: sandbox.and_then(|sandbox| sandbox.tier),
             tokens_enabled: identity.map(|identity| identity.tokens_enabled),
             limits,
@@ -111,6 +114,7 @@ impl From<&Config> for Local {
             listen: Some(config.listen.clone()),
             servers: config.servers.clone(),
             rules: config.policy.rules.clone(),
+            limits: Some(config.limits.clone()),
             tier: config.sandbox.tier,
             tokens_enabled: Some(config.identity.tokens_enabled),
             limits: Some(config.limits.clone()),

@@ -1,6 +1,6 @@
 //! The inventory as operators see it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use policy::{ItemEntry, ItemKind, OutputState, QuarantineCause, Said, Standing, ToolEntry};
@@ -139,6 +139,31 @@ fn with_definition(mut shown: Value, definition: &[u8]) -> Value {
     shown
 }
 
+/// How many things of each kind are approved, wait, or are disabled.
+fn standings(server: &ServerView, inventory: &policy::Inventory) -> Value {
+    let tools = inventory.tools().iter().filter(|tool| tool.id.server == server.id);
+    // What has several definitions is one thing, and stands as the worst of them.
+    let mut worst: BTreeMap<(ItemKind, &str), &Standing> = BTreeMap::new();
+    let tools = tools.map(|tool| ((ItemKind::Tool, tool.id.name.as_str()), &tool.standing));
+    let items = inventory.items().iter().filter(|item| item.id.server == server.id);
+    let items = items.map(|item| ((item.id.kind, item.id.name.as_ref()), &item.standing));
+    for (id, standing) in tools.chain(items) {
+        let known = worst.entry(id).or_insert(standing);
+        if **known == Standing::Approved {
+            *known = standing;
+        }
+    }
+    let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for ((kind, _), standing) in worst {
+        let of_kind = counts.entry(kind.as_str()).or_insert_with(|| {
+            let none = ["approved", "quarantined", "disabled"].map(|word| (word, 0));
+            BTreeMap::from(none)
+        });
+        *of_kind.entry(standing_word(standing)).or_default() += 1;
+    }
+    json!(counts)
+}
+
 pub(super) fn server_view(server: &ServerView, inventory: &policy::Inventory) -> Value {
     let entry = inventory.server(&server.id);
     // A tool that has several definitions is one tool.
@@ -162,6 +187,9 @@ pub(super) fn server_view(server: &ServerView, inventory: &policy::Inventory) ->
         "stderr": trouble.map(|trouble| &trouble.stderr),
         "log": trouble.and_then(|trouble| trouble.log.as_ref()),
         "hints": trouble.map(|trouble| &trouble.hints),
+        "tier": entry.map(|entry| entry.tier.as_str()),
+        "eras": entry.map(|entry| entry.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>()),
+        "standings": standings(server, inventory),
         "discovered": entry.and_then(|entry| entry.discovered).map(|time| time.to_string()),
         "tools": tools.len(),
         "quarantined": quarantined.len(),
