@@ -36,8 +36,6 @@ pub struct Local {
     pub tier: Option<sandbox::Tier>,
     /// Whether agent tokens are accepted; `None` where `[identity]` has a fault.
     pub tokens_enabled: Option<bool>,
-    /// `[limits]`, where it is sound.
-    pub limits: Option<Limits>,
 }
 
 impl Local {
@@ -100,7 +98,6 @@ impl Local {
             limits,
             tier: sandbox.and_then(|sandbox| sandbox.tier),
             tokens_enabled: identity.map(|identity| identity.tokens_enabled),
-            limits,
         })
     }
 }
@@ -117,7 +114,6 @@ impl From<&Config> for Local {
             limits: Some(config.limits.clone()),
             tier: config.sandbox.tier,
             tokens_enabled: Some(config.identity.tokens_enabled),
-            limits: Some(config.limits.clone()),
         }
     }
 }

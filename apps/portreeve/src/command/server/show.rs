@@ -55,14 +55,13 @@ fn version(server: &Server) -> Option<String> {
 
 /// What bounds every server of this gateway.
 fn limits(limits: &Limits) -> Value {
-    let rates = limits.rate.iter();
-    let rates =
-        rates.map(|rate| json!({ "per": rate.per.as_str(), "calls": rate.calls, "seconds": rate.window.as_secs() }));
+    let rule = |rule: &policy::Rule| json!({ "per": rule.per.to_string(), "calls": rule.calls, "window": rule.window.to_string() });
     json!({
         "timeout_seconds": limits.timeout.as_secs(),
         "concurrency": limits.concurrency.per_server,
         "result_max_bytes": limits.result.max_bytes,
-        "rate": rates.collect::<Vec<_>>(),
+        "rate": limits.rate.iter().map(rule).collect::<Vec<_>>(),
+        "quota": limits.quota.iter().map(rule).collect::<Vec<_>>(),
     })
 }
 
