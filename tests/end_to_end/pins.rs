@@ -119,7 +119,7 @@ fn spelled_otherwise(value: &Value) -> String {
             let items: Vec<String> = items.iter().map(spelled_otherwise).collect();
             format!("[ {} ]", items.join(" , "))
         }
-        other => other.to_string(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other.to_string(),
     }
 }
 

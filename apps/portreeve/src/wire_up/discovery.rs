@@ -403,10 +403,12 @@ pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
         None => event.server.to_string(),
     };
     let (action, message) = (event.change.action(), event.change.to_string());
-    match event.change {
+    if let Change::Shadowing { .. } = event.change {
         // Another tool's name is in the message.
-        Change::Shadowing { .. } => Note::refused(&action, actor, Some(&subject), &without_secrets(&message)),
-        Change::ToolRejected { .. } => Note::refused(&action, actor, Some(&subject), &message),
-        _ => Note::done(&action, actor, Some(&subject), &message),
+        return Note::refused(&action, actor, Some(&subject), &without_secrets(&message));
+    }
+    match matches!(event.change, Change::ToolRejected { .. }) {
+        true => Note::refused(&action, actor, Some(&subject), &message),
+        false => Note::done(&action, actor, Some(&subject), &message),
     }
 }

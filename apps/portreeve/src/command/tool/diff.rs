@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::access::Access;
 use super::super::output::{self, Form, cell};
 use super::Named;
+use crate::config::variable;
 
 /// What changed, as the API tells it.
 pub(super) async fn of(access: &Access, named: &Named) -> anyhow::Result<Value> {
@@ -30,7 +31,7 @@ pub(super) fn hashes(told: &Value) -> BTreeSet<String> {
 
 /// What changed, for people; in colour on a terminal.
 pub(super) fn lines(told: &Value) -> Vec<String> {
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = io::stdout().is_terminal() && variable("NO_COLOR").is_none();
     let paint = Paint { colour };
     each(told).flat_map(|one| one_definition(one, paint)).collect()
 }

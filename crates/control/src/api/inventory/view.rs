@@ -77,7 +77,7 @@ pub(super) fn item(item: &ItemEntry) -> Value {
         "standing": standing_word(&item.standing),
         "cause": match &item.standing {
             Standing::Quarantined(QuarantineCause::NewTool) => "new".into(),
-            standing => cause(standing),
+            standing @ (Standing::Approved | Standing::Quarantined(_) | Standing::Disabled) => cause(standing),
         },
         "output_schema": OutputState::Absent.as_str(),
         "definition_hash": item.definition_hash.to_string(),

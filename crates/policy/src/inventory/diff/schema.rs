@@ -188,12 +188,14 @@ fn constraint(name: &str, old: Option<&Value>, new: Option<&Value>) -> Option<Di
 fn by_sets(old: &Value, new: &Value) -> Difference {
     let list = |value: &Value| match value {
         Value::Array(items) => items.clone(),
-        one => vec![one.clone()],
+        one @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+            vec![one.clone()]
+        }
     };
     let (old, new) = (list(old), list(new));
     let covers = |wide: &[Value], narrow: &[Value]| {
         narrow.iter().all(|one| {
-            let by_number = *one == Value::from("integer") && wide.contains(&Value::from("number"));
+            let by_number = one.as_str() == Some("integer") && wide.contains(&Value::from("number"));
             by_number || wide.iter().any(|other| same(one, other))
         })
     };
