@@ -210,7 +210,7 @@ async fn what_is_left_to_do_is_said_when_a_server_is_added_and_by_check() {
             .home
             .cli(&["tool", "approve", "mail/*"])
             .stderr
-            .contains("no tool of mail waits")
+            .contains("nothing of mail waits")
     );
     assert_eq!(gateway.home.cli(&["tool", "approve", "post/*"]).code, Some(1));
     // The file has the server now, and the set-up of the test does not.

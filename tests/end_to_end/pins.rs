@@ -125,6 +125,7 @@ fn spelled_otherwise(value: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_of_every_member_quarantines_and_is_recorded_and_nothing_else_does() {
+    // R215
     assert!(CHANGES.len() >= 60, "{}", CHANGES.len());
     let names: Vec<String> = (0..CHANGES.len()).map(|number| format!("t{number:02}")).collect();
     let honest: Vec<Value> = names.iter().map(|name| full(name)).collect();

@@ -144,7 +144,6 @@ impl PolicySnapshot {
         let slice: Vec<(usize, &Rule)> = slice.collect();
         let mut standpoint = Standpoint {
             named: self.named(&slice, uids),
-            cast: OnceLock::new(),
             ..Standpoint::of_nothing()
         };
         let likeness = Likeness::of(tool);
