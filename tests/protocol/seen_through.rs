@@ -49,7 +49,14 @@ async fn working(server: Speaks, timeout: &str) -> Harbour {
     peer.list("tools", &[work, tool("read")]);
     peer.always("tasks/cancel", Turn::Result(state("cancelled").to_string()));
     peer.always("tasks/update", Turn::Result(r#"{"resultType":"complete"}"#.into()));
-    Harbour::before(peer, |setup: Setup| setup.set("limits.timeout", timeout)).await
+    let harbour = Harbour::before(peer, |setup: Setup| setup.set("limits.timeout", timeout)).await;
+    // A call waits for the first discovery no longer than its timeout, which a busy machine may need for that alone.
+    eventually("the server is discovered", 60, async || {
+        let listed = harbour.gateway.home.cli(&["tool", "list", "--json"]).success();
+        listed.contains("/work\"")
+    })
+    .await;
+    harbour
 }
 
 fn missing() -> String {
