@@ -3,6 +3,7 @@
 
 mod access;
 mod activity;
+mod admin;
 mod check;
 mod connect;
 mod doctor;
@@ -50,6 +51,9 @@ enum Command {
     /// Agent tokens
     #[command(subcommand)]
     Token(token::Token),
+    /// People who look, decide and steer: admin tokens with roles
+    #[command(subcommand)]
+    Admin(admin::Admin),
     /// Tools of the inventory, with risk, trust and standing
     #[command(subcommand)]
     Tool(tool::Tool),
@@ -110,6 +114,7 @@ impl Cli {
             Command::Connect(connect) => connect.run(config).await,
             Command::Check(check) => check.run(config),
             Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
+            Command::Admin(admin) => admin.run(&local(&find_file(config)?)?).await,
             Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
             Command::Limits(limits) => limits.run(&local(&find_file(config)?)?).await,

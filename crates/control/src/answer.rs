@@ -81,6 +81,11 @@ impl Refusal {
                 HeaderValue::from_static("Bearer realm=\"portreeve admin\""),
             );
         }
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
     }
 }

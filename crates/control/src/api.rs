@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::Extension;
 use axum::routing::{MethodFilter, on};
 use http::{Response, StatusCode};
+use vocabulary::Role;
 
 use crate::answer::{Answer, Refusal};
 use crate::authenticate::Operator;
@@ -15,6 +16,7 @@ use crate::openapi;
 use crate::plane::ControlPlane;
 
 mod activity;
+mod admins;
 mod call;
 mod harness;
 mod inventory;
@@ -31,6 +33,8 @@ pub(crate) struct Route {
     /// Below `/api/v1`; `{name}` stands for one segment.
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
+    /// What somebody must at least be to ask for it.
+    pub(crate) needs: Role,
     pub(crate) effect: Effect,
     /// Query parameters: name and meaning.
     pub(crate) query: &'static [(&'static str, &'static str)],
@@ -80,11 +84,19 @@ macro_rules! act {
     };
 }
 
-const fn get(path: &'static str, summary: &'static str, answer: &'static str, act: fn(Call) -> Acting) -> Route {
+/// A route; there is none without a role that it needs.
+const fn get(
+    needs: Role,
+    path: &'static str,
+    summary: &'static str,
+    answer: &'static str,
+    act: fn(Call) -> Acting,
+) -> Route {
     Route {
         verb: Verb::Get,
         path,
         summary,
+        needs,
         effect: Effect::Reads,
         query: &[],
         body: None,
@@ -100,8 +112,15 @@ const BY_KIND: &[(&str, &str)] = &[("kind", KIND)];
 
 /// All routes.
 pub(crate) static ROUTES: &[Route] = &[
-    get("/status", "How the gateway stands.", "Status", act!(steer::status)),
     get(
+        Role::Viewer,
+        "/status",
+        "How the gateway stands.",
+        "Status",
+        act!(steer::status),
+    ),
+    get(
+        Role::Viewer,
         "/tokens",
         "Every token, oldest first; never the token itself.",
         "Tokens",
@@ -112,6 +131,7 @@ pub(crate) static ROUTES: &[Route] = &[
         effect: Effect::Changes("token.create"),
         body: Some("NewToken"),
         ..get(
+            Role::Operator,
             "/tokens",
             "Makes an agent token; its text is in this answer and nowhere else.",
             "CreatedToken",
@@ -122,15 +142,47 @@ pub(crate) static ROUTES: &[Route] = &[
         verb: Verb::Delete,
         effect: Effect::Changes("token.revoke"),
         ..get(
+            Role::Operator,
             "/tokens/{id}",
             "Takes a token back, from the next request on.",
             "Token",
             act!(tokens::revoke),
         )
     },
+    get(
+        Role::Viewer,
+        "/admins",
+        "Everybody who has an admin token, oldest first; never the token itself.",
+        "Admins",
+        act!(admins::list),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("admin.create"),
+        body: Some("NewAdmin"),
+        ..get(
+            Role::Operator,
+            "/admins",
+            "Makes an admin token for a person; its text is in this answer and nowhere else.",
+            "CreatedAdmin",
+            act!(admins::create),
+        )
+    },
+    Route {
+        verb: Verb::Delete,
+        effect: Effect::Changes("admin.revoke"),
+        ..get(
+            Role::Operator,
+            "/admins/{id}",
+            "Takes an admin token back, from the next request on.",
+            "Admin",
+            act!(admins::revoke),
+        )
+    },
     Route {
         query: activity::PARAMETERS,
         ..get(
+            Role::Viewer,
             "/activity",
             "Records, newest first, each exactly as stored.",
             "Records",
@@ -138,6 +190,7 @@ pub(crate) static ROUTES: &[Route] = &[
         )
     },
     get(
+        Role::Viewer,
         "/activity/{id}",
         "One record, by receipt id or place in the log, exactly as stored.",
         "Record",
@@ -150,6 +203,7 @@ pub(crate) static ROUTES: &[Route] = &[
             ("kind", KIND),
         ],
         ..get(
+            Role::Viewer,
             "/tools",
             "Every tool, prompt, resource and template, and the instructions, with risk, trust and standing.",
             "Tools",
@@ -159,6 +213,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         query: BY_KIND,
         ..get(
+            Role::Viewer,
             "/tools/{server}/{tool}",
             "One tool, or what else has this name, with its definition.",
             "ToolInFull",
@@ -168,6 +223,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         query: BY_KIND,
         ..get(
+            Role::Viewer,
             "/tools/{server}/{tool}/diff",
             "What changed in a definition since it was approved.",
             "Diff",
@@ -180,6 +236,7 @@ pub(crate) static ROUTES: &[Route] = &[
         query: BY_KIND,
         body: Some("Approval"),
         ..get(
+            Role::Operator,
             "/tools/{server}/{tool}/approve",
             "Approves a tool's definition.",
             "ToolInFull",
@@ -192,6 +249,7 @@ pub(crate) static ROUTES: &[Route] = &[
         query: BY_KIND,
         body: Some("Classification"),
         ..get(
+            Role::Operator,
             "/tools/{server}/{tool}/classify",
             "Says how dangerous a tool is. The configuration file's word stands above this one.",
             "ToolInFull",
@@ -204,6 +262,7 @@ pub(crate) static ROUTES: &[Route] = &[
         query: BY_KIND,
         body: Some("Nothing"),
         ..get(
+            Role::Operator,
             "/tools/{server}/{tool}/disable",
             "Takes a tool out of every list and denies its calls.",
             "ToolInFull",
@@ -216,6 +275,7 @@ pub(crate) static ROUTES: &[Route] = &[
         query: BY_KIND,
         body: Some("Nothing"),
         ..get(
+            Role::Operator,
             "/tools/{server}/{tool}/enable",
             "Lets a disabled tool be used again, as far as its pin does.",
             "ToolInFull",
@@ -223,6 +283,7 @@ pub(crate) static ROUTES: &[Route] = &[
         )
     },
     get(
+        Role::Viewer,
         "/servers",
         "Every configured server.",
         "Servers",
@@ -231,6 +292,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route {
         query: limits::PARAMETERS,
         ..get(
+            Role::Viewer,
             "/limits",
             "Who has used how much of what limits allow, those first who used most of it.",
             "Limits",
@@ -241,6 +303,7 @@ pub(crate) static ROUTES: &[Route] = &[
         verb: Verb::Post,
         effect: Effect::Changes("server.refresh"),
         ..get(
+            Role::Operator,
             "/servers/{server}/refresh",
             "Discovers a server's tools again.",
             "Server",
@@ -251,6 +314,7 @@ pub(crate) static ROUTES: &[Route] = &[
         verb: Verb::Post,
         body: Some("Question"),
         ..get(
+            Role::Viewer,
             "/policy/explain",
             "What would be decided of a call, and why. Nothing is called.",
             "Explanation",
@@ -262,6 +326,7 @@ pub(crate) static ROUTES: &[Route] = &[
         effect: Effect::Changes("configuration.reload"),
         body: Some("ReloadOrder"),
         ..get(
+            Role::Operator,
             "/reload",
             "Reads the configuration again: the whole new one or nothing.",
             "Reloaded",
@@ -273,13 +338,20 @@ pub(crate) static ROUTES: &[Route] = &[
         effect: Effect::Changes("harness.record"),
         body: Some("HarnessRecord"),
         ..get(
+            Role::Operator,
             "/harness/records",
             "Appends a record of a harness run to the log.",
             "Recorded",
             act!(harness::record),
         )
     },
-    get("/openapi.json", "This document.", "OpenApi", act!(openapi_document)),
+    get(
+        Role::Viewer,
+        "/openapi.json",
+        "This document.",
+        "OpenApi",
+        act!(openapi_document),
+    ),
 ];
 
 /// The router over [`ROUTES`]. It expects the plane and an identified operator among a request's extensions.

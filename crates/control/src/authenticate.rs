@@ -3,36 +3,65 @@
 use std::fmt;
 
 use http::{HeaderMap, header};
-use vocabulary::{Digest, ReasonCode, Secret, Timestamp, random_hex};
+use vocabulary::{Digest, ReasonCode, Role, Secret, Timestamp, random_hex};
 
-use crate::ports::{PortError, Tokens};
+use crate::ports::{PortError, TokenKind, Tokens};
+
+/// The name of whoever holds the state directory's lock.
+const LOCAL: &str = "local";
+
+/// Names that records use for others than people: no admin has one of them.
+pub(crate) const RESERVED: [&str; 5] = [LOCAL, FIRST_ADMIN, "system", "unauthenticated", "operator"];
+
+/// Whom the token of the first start stands for.
+pub const FIRST_ADMIN: &str = "first-start";
 
 /// What every agent token begins with; none of them is good here.
 pub const AGENT_PREFIX: &str = "ptr_agt_";
 /// What every admin token begins with.
 pub const ADMIN_PREFIX: &str = "ptr_adm_";
 
-/// An operator whose credential was verified, by the name that records show.
+/// A person whose credential was verified: the name that records show, and what that person may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Operator(String);
+pub struct Operator {
+    name: String,
+    role: Role,
+    /// The token in use.
+    token: Option<String>,
+}
 
 impl Operator {
     /// Whoever holds the state directory's lock on this machine: the commands, while no gateway runs.
     #[must_use]
     pub fn at_the_machine() -> Self {
-        Self("local".to_owned())
+        Self {
+            name: LOCAL.to_owned(),
+            role: Role::Operator,
+            token: None,
+        }
     }
 
     /// The name in records.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// What this person may do.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether this is the token in use.
+    pub(crate) fn uses(&self, token: &str) -> bool {
+        self.token.as_deref() == Some(token)
     }
 }
 
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 
@@ -105,7 +134,14 @@ pub(crate) fn identify(headers: &HeaderMap, tokens: &dyn Tokens, now: Timestamp)
         .map_err(Unidentified::Failed)?;
     match known {
         Some(token) if token.revoked.is_some() => refused(ReasonCode::DenyTokenRevoked),
-        Some(token) if token.expires > now => Ok(Operator(token.id)),
+        Some(token) if token.expires > now => match token.kind {
+            TokenKind::Admin(role) => Ok(Operator {
+                name: token.sub,
+                role,
+                token: Some(token.id),
+            }),
+            TokenKind::Agent => refused(ReasonCode::DenyInvalidToken),
+        },
         Some(_) | None => refused(ReasonCode::DenyInvalidToken),
     }
 }

@@ -117,6 +117,11 @@ impl fmt::Display for Source {
     }
 }
 
+/// Where a caller's requests are counted.
+pub(crate) fn source(address: IpAddr) -> Source {
+    Source(network(address))
+}
+
 /// The network of an address: who has one address of it has as many as they like.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

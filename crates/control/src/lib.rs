@@ -9,7 +9,10 @@ mod flood;
 mod openapi;
 mod plane;
 pub mod ports;
+mod rate;
 
-pub use authenticate::{ADMIN_PREFIX, AGENT_PREFIX, MintedToken, Operator, mint_admin_token, mint_agent_token};
+pub use authenticate::{
+    ADMIN_PREFIX, AGENT_PREFIX, FIRST_ADMIN, MintedToken, Operator, mint_admin_token, mint_agent_token,
+};
 pub use openapi::document as openapi_document;
 pub use plane::{ControlPlane, HostRule};

@@ -46,15 +46,21 @@ fn operation(route: &Route) -> Value {
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } },
         })
     };
-    let success = if route.answer == "CreatedToken" { "201" } else { "200" };
+    let success = if route.answer.starts_with("Created") {
+        "201"
+    } else {
+        "200"
+    };
     let mut operation = json!({
         "operationId": operation_id(route),
         "summary": route.summary,
         "parameters": parameters(route),
+        "x-portreeve-role": route.needs.as_str(),
         "responses": {
             success: answer("Done.", route.answer),
             "401": answer("No admin token, or not a good one.", "Error"),
-            "403": answer("Another host, or a foreign page.", "Error"),
+            "403": answer("Another host, a foreign page, or a role that does not reach.", "Error"),
+            "429": answer("Too many requests in a short time.", "Error"),
             "default": answer("Refused or failed.", "Error"),
         },
     });
@@ -129,6 +135,22 @@ const SCHEMAS: &[(&str, &str)] = &[
     (
         "CreatedToken",
         r#"{"type":"object","required":["id","token","expires"],"properties":{"id":{"type":"string"},"token":{"type":"string","description":"Shown here and nowhere else."},"expires":{"type":"string","format":"date-time"}}}"#,
+    ),
+    (
+        "Admin",
+        r#"{"type":"object","required":["id","name","role","standing","created","expires","revoked"],"properties":{"id":{"type":"string"},"name":{"type":"string"},"role":{"enum":["viewer","approver","operator"]},"standing":{"enum":["live","expired","revoked"]},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"revoked":{"type":["string","null"],"format":"date-time"}}}"#,
+    ),
+    (
+        "Admins",
+        r##"{"type":"object","required":["admins"],"properties":{"admins":{"type":"array","items":{"$ref":"#/components/schemas/Admin"}}}}"##,
+    ),
+    (
+        "NewAdmin",
+        r#"{"type":"object","additionalProperties":false,"required":["name","role"],"properties":{"name":{"type":"string","description":"The person's name, as records show it."},"role":{"enum":["viewer","approver","operator"]},"ttl_seconds":{"type":"integer","minimum":1,"maximum":31622400,"default":7776000}}}"#,
+    ),
+    (
+        "CreatedAdmin",
+        r#"{"type":"object","required":["id","token","name","role","expires"],"properties":{"id":{"type":"string"},"token":{"type":"string","description":"Shown here and nowhere else."},"name":{"type":"string"},"role":{"enum":["viewer","approver","operator"]},"expires":{"type":"string","format":"date-time"}}}"#,
     ),
     (
         "Record",

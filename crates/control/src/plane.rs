@@ -16,8 +16,9 @@ use vocabulary::{Clock, ReasonCode};
 use crate::answer::Refusal;
 use crate::api;
 use crate::authenticate::{Operator, Unidentified, identify};
-use crate::flood::{Flood, Fold, Turn};
+use crate::flood::{Flood, Fold, Turn, source};
 use crate::ports::{Ports, Recorder};
+use crate::rate::Rate;
 
 /// Whether a request is addressed to us: the same rule for `Host` and `Origin` as on the data plane.
 pub type HostRule = Arc<dyn Fn(&Uri, &HeaderMap) -> bool + Send + Sync>;
@@ -31,6 +32,7 @@ struct Inner {
     recorder: Arc<dyn Recorder>,
     clock: Clock,
     flood: Flood,
+    rate: Rate,
     router: Router,
 }
 
@@ -38,12 +40,12 @@ impl ControlPlane {
     /// Connects the API to its ports; changes and refusals go to `recorder`.
     #[must_use]
     pub fn new(ports: Ports, recorder: Arc<dyn Recorder>, clock: Clock) -> Self {
-        let flood = Flood::default();
         Self(Arc::new(Inner {
             ports,
             recorder,
             clock,
-            flood,
+            flood: Flood::default(),
+            rate: Rate::default(),
             router: api::router(),
         }))
     }
@@ -56,20 +58,22 @@ impl ControlPlane {
     {
         if !hosts(request.uri(), request.headers()) {
             let message = "the request is addressed to another host or comes from a foreign page";
-            return self
-                .refuse_stranger(address, StatusCode::FORBIDDEN, ReasonCode::DenyOrigin, message)
-                .await;
+            let (status, code) = (StatusCode::FORBIDDEN, ReasonCode::DenyOrigin);
+            return self.refuse((address, UNAUTHENTICATED), status, code, message).await;
         }
         let plane = self.clone();
         let headers = request.headers().clone();
         let identified =
             tokio::task::spawn_blocking(move || identify(&headers, plane.ports().tokens.as_ref(), plane.clock().now()));
         match identified.await {
-            Ok(Ok(operator)) => self.act(request, &operator).await,
-            Ok(Err(Unidentified::Refused(code))) => {
-                self.refuse_stranger(address, StatusCode::UNAUTHORIZED, code, code.remedy().meaning)
+            Ok(Ok(operator)) if self.0.rate.admits(operator.name()) => self.act(request, &operator).await,
+            Ok(Ok(operator)) => self.refuse_haste((address, operator.name())).await,
+            Ok(Err(Unidentified::Refused(code))) if self.0.rate.admits(&source(address).to_string()) => {
+                let message = code.remedy().meaning;
+                self.refuse((address, UNAUTHENTICATED), StatusCode::UNAUTHORIZED, code, message)
                     .await
             }
+            Ok(Err(Unidentified::Refused(_))) => self.refuse_haste((address, UNAUTHENTICATED)).await,
             Ok(Err(Unidentified::Failed(error))) => Refusal::from(error).into_response(),
             Err(_) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the request failed").into_response(),
         }
@@ -108,15 +112,23 @@ impl ControlPlane {
         self.0.recorder.record(event).await
     }
 
-    /// Refuses someone nobody knows; the record is written before the answer leaves.
-    async fn refuse_stranger(
+    /// Refuses whoever asks too much in a short time.
+    async fn refuse_haste(&self, who: (IpAddr, &str)) -> Response<Body> {
+        let message = "too many requests in a short time; wait a second and ask again";
+        let (status, code) = (StatusCode::TOO_MANY_REQUESTS, ReasonCode::DenyRateLimit);
+        self.refuse(who, status, code, message).await
+    }
+
+    /// Refuses at the door; the record is written before the answer leaves.
+    async fn refuse(
         &self,
-        address: IpAddr,
+        (address, actor): (IpAddr, &str),
         status: StatusCode,
         code: ReasonCode,
         message: &str,
     ) -> Response<Body> {
-        let note = |text: &str| Note::refused("admin.request", "unauthenticated", None, text);
+        let actor = actor.to_owned();
+        let note = move |text: &str| Note::refused("admin.request", &actor, None, text);
         let recorded = match self.0.flood.count(address) {
             Turn::Record => self.record(note(&format!("{code}: from {address}"))).await.is_ok(),
             Turn::Share(told) => shared(told).await,
@@ -140,6 +152,9 @@ impl ControlPlane {
         }
     }
 }
+
+/// Whoever showed no credential that holds, in records.
+const UNAUTHENTICATED: &str = "unauthenticated";
 
 /// Waits for a record that somebody else writes.
 async fn shared(mut told: tokio::sync::watch::Receiver<Fold>) -> bool {

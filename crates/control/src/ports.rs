@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
 use policy::{ItemId, OperatorOrder, PolicySnapshot, Usage};
-use vocabulary::{ActorType, Digest, ReceiptId, Risk, ServerId, ServerScope, Timestamp, ToolName};
+use vocabulary::{ActorType, Digest, ReceiptId, Risk, Role, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
 
@@ -56,8 +56,8 @@ impl Recorder for Ledger {
 pub enum TokenKind {
     /// For the data plane.
     Agent,
-    /// For the control plane.
-    Admin,
+    /// For the control plane, and what its holder may do there.
+    Admin(Role),
 }
 
 /// A token as operators see it: never the token itself.
@@ -67,7 +67,7 @@ pub struct TokenView {
     pub id: String,
     /// What it is good for.
     pub kind: TokenKind,
-    /// Whom it stands for.
+    /// Whom it stands for; of an admin token, the admin's name.
     pub sub: String,
     /// User, agent or system.
     pub actor_type: ActorType,

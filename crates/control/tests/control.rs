@@ -27,7 +27,7 @@ use portreeve_control::ports::{
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
-use vocabulary::{ActorType, Clock, Digest, Risk, ServerId, ServerScope, Timestamp, ToolName, Trust};
+use vocabulary::{ActorType, Clock, Digest, Risk, Role, ServerId, ServerScope, Timestamp, ToolName, Trust};
 
 /// A control plane whose every port is in sight.
 struct Desk {
@@ -83,7 +83,12 @@ impl Desk {
             admin,
             clock,
         };
-        desk.keep(&minted.id, TokenKind::Admin, minted.digest, Duration::from_secs(60));
+        desk.keep(
+            &minted.id,
+            TokenKind::Admin(Role::Operator),
+            minted.digest,
+            Duration::from_secs(60),
+        );
         desk
     }
 
@@ -113,7 +118,11 @@ impl Desk {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Reply {
-        let request = head(method, path).header(header::AUTHORIZATION, format!("Bearer {}", self.admin));
+        self.ask_as(&self.admin, method, path, body).await
+    }
+
+    async fn ask_as(&self, token: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
+        let request = head(method, path).header(header::AUTHORIZATION, format!("Bearer {token}"));
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         self.send(request.body(body).unwrap()).await
@@ -239,7 +248,7 @@ impl Tokens for Port {
         let tokens = self.0.tokens.lock().unwrap();
         let found = tokens
             .iter()
-            .find(|(token, known)| token.kind == TokenKind::Admin && known == digest);
+            .find(|(token, known)| matches!(token.kind, TokenKind::Admin(_)) && known == digest);
         Ok(found.map(|(token, _)| token.clone()))
     }
 }
@@ -418,21 +427,21 @@ async fn only_a_live_admin_token_in_one_authorization_header_counts() {
     let misfiled = format!("ptr_agt_{}", "b".repeat(64));
     desk.keep(
         "tok_odd",
-        TokenKind::Admin,
+        TokenKind::Admin(Role::Operator),
         Digest::of(misfiled.as_bytes()),
         Duration::from_secs(60),
     );
     let expired = format!("{ADMIN_PREFIX}{}", "e".repeat(64));
     desk.keep(
         "tok_old",
-        TokenKind::Admin,
+        TokenKind::Admin(Role::Operator),
         Digest::of(expired.as_bytes()),
         Duration::ZERO,
     );
     let revoked = format!("{ADMIN_PREFIX}{}", "f".repeat(64));
     desk.keep(
         "tok_gone",
-        TokenKind::Admin,
+        TokenKind::Admin(Role::Operator),
         Digest::of(revoked.as_bytes()),
         Duration::from_secs(60),
     );
@@ -466,6 +475,142 @@ async fn only_a_live_admin_token_in_one_authorization_header_counts() {
         .body(Body::empty())
         .unwrap();
     assert_eq!(desk.send(request).await.status, 200);
+}
+
+/// Makes an admin through the API; their token.
+async fn admin(desk: &Desk, name: &str, role: &str) -> String {
+    let made = desk.post("/api/v1/admins", json!({"name": name, "role": role})).await;
+    assert_eq!((made.status, &made.json()["role"]), (201, &json!(role)), "{name}");
+    made.json()["token"].as_str().unwrap().to_owned()
+}
+
+// R107
+#[tokio::test]
+async fn every_route_needs_the_role_it_declares_and_a_lower_one_is_refused_and_recorded() {
+    let desk = Desk::new();
+    let document = openapi_document();
+    let tokens = [
+        (Role::Viewer, admin(&desk, "vera", "viewer").await),
+        (Role::Approver, admin(&desk, "anton", "approver").await),
+        (Role::Operator, admin(&desk, "olga", "operator").await),
+    ];
+    let operations = document["paths"].as_object().unwrap().values();
+    let needed = operations.flat_map(|item| item.as_object().unwrap().values());
+    let needed = needed.map(|operation| Role::parse(operation["x-portreeve-role"].as_str().unwrap()).unwrap());
+    for ((method, path), needs) in routes().into_iter().zip(needed) {
+        let changes = method != Method::GET && path != "/api/v1/policy/explain";
+        assert_eq!(
+            needs == Role::Viewer,
+            !changes,
+            "{method} {path}: who looks changes nothing"
+        );
+        for (role, token) in &tokens {
+            desk.state.records.lock().unwrap().clear();
+            // A body that fits no route: what is let in changes nothing either.
+            let body = (method == Method::POST).then(|| json!({"surprise": 1}));
+            let reply = desk.ask_as(token, method.clone(), &path, body).await;
+            let refused = (reply.status, reply.code()) == (403, "role_too_low".into());
+            assert_eq!(refused, *role < needs, "{role}: {method} {path}");
+            if refused {
+                let events = desk.state.records.lock().unwrap().clone();
+                let [Event::Admin(note)] = events.as_slice() else {
+                    panic!("{events:?}")
+                };
+                assert_eq!(
+                    (note.actor == "vera", note.result),
+                    (*role == Role::Viewer, Verdict::Deny)
+                );
+                let told = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+                assert!(told.contains(needs.as_str()) && told.contains(role.as_str()), "{told}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn admins_are_made_listed_and_taken_back_and_their_names_stand_in_records() {
+    let desk = Desk::new();
+    let olga = admin(&desk, "olga", "operator").await;
+    assert!(olga.starts_with(ADMIN_PREFIX));
+    let made = desk
+        .ask_as(&olga, Method::POST, "/api/v1/tokens", Some(json!({"sub": "a"})))
+        .await;
+    assert_eq!(made.status, 201);
+    let last = desk.state.records.lock().unwrap().last().cloned();
+    assert!(matches!(last, Some(Event::Admin(note)) if note.actor == "olga"));
+    let listed = desk.get("/api/v1/admins").await.json();
+    let shown = &listed["admins"][1];
+    assert_eq!(
+        listed["admins"].as_array().unwrap().len(),
+        2,
+        "agents are not among them"
+    );
+    let told = (&shown["name"], &shown["role"], &shown["standing"]);
+    assert_eq!(told, (&json!("olga"), &json!("operator"), &json!("live")));
+    assert!(!listed.to_string().contains(&olga));
+    let path = format!("/api/v1/admins/{}", shown["id"].as_str().unwrap());
+    let own = desk.ask_as(&olga, Method::DELETE, &path, None).await;
+    assert_eq!(own.status, 409, "nobody locks the door from inside");
+    let gone = desk.ask(Method::DELETE, &path, None).await;
+    assert_eq!((gone.status, &gone.json()["standing"]), (200, &json!("revoked")));
+    let after = desk.ask_as(&olga, Method::GET, "/api/v1/status", None).await;
+    assert_eq!((after.status, after.code()), (401, "DENY_TOKEN_REVOKED".into()));
+    let agent = format!("/api/v1/admins/{}", made.json()["id"].as_str().unwrap());
+    assert_eq!(
+        desk.ask(Method::DELETE, &agent, None).await.status,
+        404,
+        "an agent is no admin"
+    );
+}
+
+#[tokio::test]
+async fn an_admin_that_cannot_be_is_not_made() {
+    let desk = Desk::new();
+    for body in [
+        json!({}),
+        json!({"name": "a"}),
+        json!({"name": "a", "role": "god"}),
+        json!({"name": "a", "role": "Operator"}),
+        json!({"name": "", "role": "viewer"}),
+        json!({"name": "a\u{202e}\u{1b}", "role": "viewer"}),
+        json!({"name": "local", "role": "viewer"}),
+        json!({"name": "first-start", "role": "operator"}),
+        json!({"name": "unauthenticated", "role": "viewer"}),
+        json!({"name": "a", "role": "viewer", "ttl_seconds": 0}),
+        json!({"name": "a", "role": "viewer", "ttl_seconds": 31_622_401}),
+        json!({"name": "a", "role": "viewer", "token": "ptr_adm_mine"}),
+    ] {
+        let reply = desk.post("/api/v1/admins", body.clone()).await;
+        assert_eq!((reply.status, reply.code()), (400, "bad_request".into()), "{body}");
+    }
+    assert_eq!(desk.state.tokens.lock().unwrap().len(), 1);
+    assert_eq!(desk.records(), vec!["admin.create refused -"; 12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_too_much_waits_and_others_do_not() {
+    let desk = Desk::new();
+    let vera = admin(&desk, "vera", "viewer").await;
+    let mut told = BTreeMap::new();
+    for _ in 0..1_010 {
+        let reply = desk.ask_as(&vera, Method::GET, "/api/v1/limits", None).await;
+        if reply.status == 429 {
+            assert_eq!(
+                (reply.code().as_str(), &reply.headers[header::RETRY_AFTER]),
+                ("DENY_RATE_LIMIT", &"1".parse::<http::HeaderValue>().unwrap())
+            );
+        }
+        *told.entry(reply.status).or_insert(0) += 1;
+    }
+    assert!(told[&429] >= 1 && told[&200] >= 1_000, "{told:?}");
+    let events = desk.state.records.lock().unwrap().clone();
+    assert!(matches!(events.last(), Some(Event::Admin(note)) if note.actor == "vera" && note.result == Verdict::Deny));
+    assert_eq!(desk.get("/api/v1/status").await.status, 200);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(
+        desk.ask_as(&vera, Method::GET, "/api/v1/status", None).await.status,
+        200
+    );
 }
 
 // R107

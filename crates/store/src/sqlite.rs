@@ -206,6 +206,9 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;",
     "ALTER TABLE tools ADD COLUMN approved_definition BLOB;
     ALTER TABLE servers ADD COLUMN instructions_approved_text TEXT;",
+    // Whoever had an admin token before there were roles could do everything.
+    "ALTER TABLE tokens ADD COLUMN role TEXT;
+    UPDATE tokens SET role = 'operator' WHERE kind = 'admin';",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

@@ -20,7 +20,7 @@ use portreeve_store::{
     TokenKind, TokenRow,
 };
 use vocabulary::{
-    ActorType, Audience, Authn, Capability, Clock, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, ServerId,
+    ActorType, Audience, Authn, Capability, Clock, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, Role, ServerId,
     ServerScope, Timestamp, ToolName, TraceId, random_hex,
 };
 
@@ -68,7 +68,7 @@ fn tokens_come_back_whole_and_a_revoked_one_stays_revoked() {
     let store = Store::open(&folder.0).unwrap();
     let one = token("tok_1");
     let two = TokenRow {
-        kind: TokenKind::Admin,
+        kind: TokenKind::Admin(Role::Approver),
         servers: ServerScope::Every,
         ..token("tok_2")
     };

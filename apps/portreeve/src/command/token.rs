@@ -156,6 +156,6 @@ async fn revoke(access: &Access, id: &str, form: Form) -> anyhow::Result<()> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     units::duration(text).ok_or_else(|| "write 90s, 15m, 1h or 7d".to_owned())
 }

@@ -72,7 +72,7 @@ impl ports::Tokens for StateTokens {
         let tokens = self.store.tokens().map_err(PortError::new)?;
         Ok(tokens
             .iter()
-            .find(|row| row.kind == TokenKind::Admin && row.hash == *digest)
+            .find(|row| matches!(row.kind, TokenKind::Admin(_)) && row.hash == *digest)
             .map(view))
     }
 }
@@ -82,7 +82,7 @@ fn row(token: &TokenView, hash: Digest) -> TokenRow {
         id: token.id.clone(),
         kind: match token.kind {
             ports::TokenKind::Agent => TokenKind::Agent,
-            ports::TokenKind::Admin => TokenKind::Admin,
+            ports::TokenKind::Admin(role) => TokenKind::Admin(role),
         },
         hash,
         sub: token.sub.clone(),
@@ -103,7 +103,7 @@ fn view(row: &TokenRow) -> TokenView {
         id: row.id.clone(),
         kind: match row.kind {
             TokenKind::Agent => ports::TokenKind::Agent,
-            TokenKind::Admin => ports::TokenKind::Admin,
+            TokenKind::Admin(role) => ports::TokenKind::Admin(role),
         },
         sub: row.sub.clone(),
         actor_type: row.actor_type,

@@ -9,7 +9,7 @@ use anyhow::Context;
 use gateway::edge::tls::write_whole;
 use serde::{Deserialize, Serialize};
 use store::{Store, TokenKind, TokenRow};
-use vocabulary::{ActorType, Clock, ServerScope};
+use vocabulary::{ActorType, Clock, Role, ServerScope};
 
 /// Where a gateway answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -91,7 +91,11 @@ pub(crate) fn make_dir(state: &Path) -> anyhow::Result<()> {
 
 /// Leaves an admin token behind at the first start; a later start finds one in the store.
 pub(super) fn first_admin_token(store: &Store, state: &Path, clock: &Clock) -> anyhow::Result<()> {
-    if store.tokens()?.iter().any(|token| token.kind == TokenKind::Admin) {
+    if store
+        .tokens()?
+        .iter()
+        .any(|token| matches!(token.kind, TokenKind::Admin(_)))
+    {
         return Ok(());
     }
     let minted = control::mint_admin_token()?;
@@ -99,9 +103,9 @@ pub(super) fn first_admin_token(store: &Store, state: &Path, clock: &Clock) -> a
     write(&admin_token_file(state), minted.text.expose().as_bytes(), 0o600)?;
     store.insert_token(&TokenRow {
         id: minted.id,
-        kind: TokenKind::Admin,
+        kind: TokenKind::Admin(Role::Operator),
         hash: minted.digest,
-        sub: "first-start".to_owned(),
+        sub: control::FIRST_ADMIN.to_owned(),
         actor_type: ActorType::System,
         client_id: None,
         org_id: None,

@@ -82,6 +82,9 @@ pub(super) async fn run(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    if operator.role() < route.needs {
+        return refuse(&plane, &operator, route, too_low(&operator, route)).await;
+    }
     let (recorder, who) = (plane.clone(), operator.clone());
     // On its own: a caller who hangs up does not leave a recorded change half made.
     let acting = tokio::spawn(async move {
@@ -99,6 +102,15 @@ pub(super) async fn run(
         Ok(answer) => answer.into_response(),
         Err(refusal) => refuse(&recorder, &who, route, refusal).await,
     }
+}
+
+/// A role that does not reach.
+fn too_low(operator: &Operator, route: &Route) -> Refusal {
+    let (has, needs) = (operator.role(), route.needs);
+    let message = format!(
+        "this needs the role `{needs}` and you are {has}; ask an operator for a token of that role (`portreeve admin create`)"
+    );
+    Refusal::new(StatusCode::FORBIDDEN, "role_too_low", message)
 }
 
 /// Reads what comes after the head.

@@ -62,7 +62,7 @@ pub(super) async fn revoke(call: Call) -> Result<Answer, Refusal> {
     let Some(token) = tokens.into_iter().find(|token| token.id == id) else {
         return Err(Refusal::not_found("there is no such token"));
     };
-    if token.kind == TokenKind::Admin && token.id == call.operator.name() {
+    if call.operator.uses(&token.id) {
         return Err(Refusal::conflict("an operator does not take back the token in use"));
     }
     let now = call.plane.clock().now();
@@ -137,25 +137,30 @@ fn scope(servers: Option<BTreeSet<String>>) -> Result<ServerScope, Refusal> {
     Ok(ServerScope::Only(names.iter().map(parse).collect::<Result<_, _>>()?))
 }
 
-fn name(member: &str, text: &str) -> Result<(), Refusal> {
+/// A name that can stand in a record.
+pub(super) fn name(member: &str, text: &str) -> Result<(), Refusal> {
     let fits = (1..=256).contains(&text.len()) && !text.chars().any(char::is_control);
     let wrong = || Refusal::bad_request(format!("`{member}` is 1 to 256 bytes without control characters"));
     fits.then_some(()).ok_or_else(wrong)
 }
 
-fn view(token: &TokenView, now: Timestamp) -> Value {
-    let standing = match token.revoked {
+/// Whether a token is good.
+pub(super) fn standing(token: &TokenView, now: Timestamp) -> &'static str {
+    match token.revoked {
         Some(_) => "revoked",
         None if token.expires <= now => "expired",
         None => "live",
-    };
+    }
+}
+
+fn view(token: &TokenView, now: Timestamp) -> Value {
     let servers: Vec<&str> = match &token.servers {
         ServerScope::Every => vec!["*"],
         ServerScope::Only(servers) => servers.iter().map(ServerId::as_str).collect(),
     };
     let kind = match token.kind {
         TokenKind::Agent => "agent",
-        TokenKind::Admin => "admin",
+        TokenKind::Admin(_) => "admin",
     };
     json!({
         "id": token.id,
@@ -167,7 +172,7 @@ fn view(token: &TokenView, now: Timestamp) -> Value {
         "groups": token.groups,
         "servers": servers,
         "run": token.run,
-        "standing": standing,
+        "standing": standing(token, now),
         "created": token.created.to_string(),
         "expires": token.expires.to_string(),
         "revoked": token.revoked.map(|time| time.to_string()),
@@ -175,5 +180,5 @@ fn view(token: &TokenView, now: Timestamp) -> Value {
 }
 
 const DEFAULT_TTL: u64 = 3_600;
-const MAX_TTL: u64 = 366 * 86_400;
+pub(super) const MAX_TTL: u64 = 366 * 86_400;
 const MOST_GROUPS: usize = 100;

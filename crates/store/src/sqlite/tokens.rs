@@ -3,17 +3,33 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{OptionalExtension, Row, params};
-use vocabulary::{ActorType, Digest, ServerId, ServerScope, Timestamp};
+use vocabulary::{ActorType, Digest, Role, ServerId, ServerScope, Timestamp};
 
 use super::{Store, StoreFault, digest_of, time_of};
 
-vocabulary::words! {
-    /// What a token is good for.
-    pub enum TokenKind {
-        /// The data plane (`ptr_agt_`).
-        Agent = "agent",
-        /// The admin listener (`ptr_adm_`).
-        Admin = "admin",
+/// What a token is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenKind {
+    /// The data plane (`ptr_agt_`).
+    Agent,
+    /// The admin listener (`ptr_adm_`), and what its holder may do there.
+    Admin(Role),
+}
+
+impl TokenKind {
+    fn written(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Agent => ("agent", None),
+            Self::Admin(role) => ("admin", Some(role.as_str())),
+        }
+    }
+
+    fn read(kind: &str, role: Option<&str>) -> Option<Self> {
+        match (kind, role) {
+            ("agent", None) => Some(Self::Agent),
+            ("admin", Some(role)) => Role::parse(role).map(Self::Admin),
+            _ => None,
+        }
     }
 }
 
@@ -71,12 +87,13 @@ impl Store {
         };
         let list =
             |items: Vec<&str>| serde_json::to_string(&items).map_err(|_| StoreFault::Damaged { table: "tokens" });
+        let (kind, role) = token.kind.written();
         self.connection().execute(
-            "INSERT INTO tokens (id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            "INSERT INTO tokens (id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run, role)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
                 token.id,
-                token.kind.as_str(),
+                kind,
                 token.hash.as_bytes().as_slice(),
                 token.sub,
                 token.actor_type.as_str(),
@@ -89,6 +106,7 @@ impl Store {
                 token.expires.as_micros(),
                 token.revoked.map(Timestamp::as_micros),
                 token.run,
+                role,
             ],
         )?;
         Ok(())
@@ -101,7 +119,7 @@ impl Store {
     pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreFault> {
         let connection = self.connection();
         let mut statement = connection.prepare(
-            "SELECT id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run
+            "SELECT id, kind, hash, sub, actor_type, client_id, org_id, groups, scope, servers, created, expires, revoked, run, role
              FROM tokens ORDER BY created, id",
         )?;
         let rows = statement.query_map([], |row| Ok(read_token(row)))?;
@@ -150,7 +168,7 @@ fn read_token(row: &Row<'_>) -> Option<TokenRow> {
     };
     Some(TokenRow {
         id: text(0)?,
-        kind: TokenKind::parse(&text(1)?)?,
+        kind: TokenKind::read(&text(1)?, optional(14)?.as_deref())?,
         hash: digest_of(&row.get::<_, Vec<u8>>(2).ok()?)?,
         sub: text(3)?,
         actor_type: ActorType::parse(&text(4)?)?,
