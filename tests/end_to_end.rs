@@ -12,6 +12,7 @@ mod definitions;
 mod discovery;
 mod doctor;
 mod edge;
+mod evidence;
 mod facts;
 mod full_disk;
 mod harness;

@@ -1,5 +1,5 @@
 //! The commands. Each says what it does in its own file; this one knows their names and how they end:
-//! 0 well, 1 not well, 2 wrongly called.
+//! 0 well, 1 not well, 2 wrongly called; a log that is not sound is 4.
 
 mod access;
 mod activity;
@@ -14,6 +14,7 @@ mod next_steps;
 mod offline;
 mod output;
 mod policy;
+mod receipt;
 mod serve;
 mod server;
 mod token;
@@ -73,6 +74,9 @@ enum Command {
     /// Run agents and hand on only output that fits their schemas
     #[command(subcommand)]
     Harness(harness::HarnessCommand),
+    /// Evidence: verify the log, prove single records, its checkpoints and its key
+    #[command(subcommand)]
+    Receipt(receipt::Receipt),
     /// The log of everything
     #[command(subcommand)]
     Activity(activity::Activity),
@@ -122,6 +126,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(config).await,
             Command::Policy(policy) => policy.run(config).await,
             Command::Harness(harness) => harness.run(config).await,
+            Command::Receipt(receipt) => receipt.run(config).await,
             Command::Activity(activity) => activity.run(&load_or_usual(config)?).await,
         }
     }

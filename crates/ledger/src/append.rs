@@ -10,19 +10,21 @@ pub(crate) mod inline;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::oneshot;
+use vocabulary::note::Verifier;
 
 use crate::chain::Chain;
 use crate::ending::{Arrival, Ending, Intent};
 use crate::entry::{Announced, Entry, Final};
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, Note};
 use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded, Written};
 use crate::segment::Tail;
 use crate::settings::Settings;
+use crate::sign::{CheckpointSigner, Order, ROTATION, SignFault, SignerThread};
 use inline::InlineWriter;
 use queue::{Answer, Health, Job, Replies, Submission};
 use sync::Syncer;
@@ -40,6 +42,7 @@ struct Shared {
     inline: Arc<InlineWriter>,
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    signer: Mutex<Option<SignerThread>>,
 }
 
 impl Ledger {
@@ -158,34 +161,80 @@ impl Ledger {
         self.0.health.last_seq.load(Ordering::Acquire)
     }
 
+    /// Signs a checkpoint over everything there is, if anything is new, and gives back the latest; `None` in an empty log. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be signed.
+    pub fn checkpoint(&self) -> Result<Option<String>, SignFault> {
+        self.order(Order::Sign)?
+    }
+
+    /// Hands over to a new key: makes it, records its name, and has the next checkpoint signed by both. Gives back its public
+    /// half. Blocks.
+    ///
+    /// # Errors
+    /// When one of these cannot be done; the old key signs on unless the record was written.
+    pub fn rotate_key(&self, actor: &str) -> Result<Verifier, SignFault> {
+        let (old, new) = self.order(Order::Announce)??;
+        let message = format!("the log hands over to a new key; until here it was {old}");
+        let note = Note::done(ROTATION, actor, Some(&new.to_string()), &message);
+        let recorded = self.append_event_blocking(Event::Admin(note));
+        recorded.map_err(|_| SignFault::Disk(io::ErrorKind::Other.into()))?;
+        self.checkpoint()?;
+        Ok(new)
+    }
+
+    /// Asks the thread that signs.
+    fn order<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, SignFault> {
+        let (reply, answer) = channel();
+        let orders = vocabulary::lock(&self.0.signer)
+            .as_ref()
+            .map(|signer| signer.orders.clone());
+        let sent = orders.map(|orders| orders.send(order(reply)));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(SignFault::Stopped);
+        }
+        answer.recv().map_err(|_| SignFault::Stopped)
+    }
+
     /// Writes what is queued and held, syncs, and closes the log. Blocks; later appends get [`LedgerDown::Stopped`].
     pub fn shutdown(&self) {
         // An error means that the thread has ended already.
         let _ = self.0.queue.send(Job::Stop);
         let threads = std::mem::take(&mut *vocabulary::lock(&self.0.threads));
-        for thread in threads {
+        // INVARIANT: nothing is written any more when the last checkpoint is signed.
+        let signer = vocabulary::lock(&self.0.signer).take();
+        let (signing, stop) = signer.map(|signer| (signer.handle, signer.orders)).unzip();
+        let end = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
                 tracing::error!("a ledger thread ended by panic");
             }
-        }
+        };
+        threads.into_iter().for_each(end);
+        let _ = stop.map(|orders| orders.send(Order::Stop));
+        signing.into_iter().for_each(end);
     }
 
     /// Starts the threads that write behind `tail`.
-    pub(crate) fn start(tail: Tail, chain: Chain, settings: &Settings) -> io::Result<Self> {
+    pub(crate) fn start(tail: Tail, chain: Chain, signer: CheckpointSigner, settings: &Settings) -> io::Result<Self> {
         let health = Arc::new(Health {
             written: AtomicBool::new(true),
             synced: AtomicBool::new(true),
             last_seq: AtomicU64::new(chain.head().seq),
+            synced_seq: AtomicU64::new(chain.head().seq),
         });
         let (queue, inbox) = sync_channel(QUEUE);
         let (syncer, sync_thread) = Syncer::start(settings.commit_interval, Arc::clone(&health))?;
-        let writer = Writer::new(tail, chain, syncer, Arc::clone(&health), settings);
+        let signer = SignerThread::start(signer, Arc::clone(&health))?;
+        let writer = Writer::new(tail, chain, syncer, Arc::clone(&health), settings).telling(signer.orders.clone());
         let inline = Arc::new(InlineWriter::new(writer));
         let shared = Arc::clone(&inline);
         let write_thread = Builder::new()
             .name("ledger-append".to_owned())
             .spawn(move || shared.serve(&inbox))?;
-        Ok(Self::assemble(queue, inline, health, vec![write_thread, sync_thread]))
+        let ledger = Self::assemble(queue, inline, health, vec![write_thread, sync_thread]);
+        *vocabulary::lock(&ledger.0.signer) = Some(signer);
+        Ok(ledger)
     }
 
     fn assemble(
@@ -199,6 +248,7 @@ impl Ledger {
             inline,
             health,
             threads: Mutex::new(threads),
+            signer: Mutex::new(None),
         }))
     }
 
@@ -245,6 +295,7 @@ mod tests {
             written: true.into(),
             synced: true.into(),
             last_seq: 0.into(),
+            synced_seq: 0.into(),
         });
         let inline = Arc::new(InlineWriter::closed(Arc::clone(&health)));
         let ledger = Ledger::assemble(queue, inline, health, Vec::new());

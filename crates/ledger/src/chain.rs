@@ -124,6 +124,41 @@ pub enum BreakKind {
     Log,
     /// The last line is incomplete.
     Incomplete,
+    /// The tree over the records has another root than the signed one, or its tiles have other hashes.
+    Root,
+    /// Two checkpoints contradict each other.
+    Consistency,
+    /// A checkpoint is not signed by the log's key, or there is none.
+    Signature,
+    /// A final record does not fit the intent it ends.
+    Intent,
+    /// Fewer records are there than were signed.
+    Cut,
+    /// Records are gone from the beginning, and none says that they were removed.
+    Pruned,
+    /// It cannot be read at all.
+    Unreadable,
+}
+
+impl BreakKind {
+    /// Its name for programs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Spelling => "spelling",
+            Self::RecordHash => "hash",
+            Self::PreviousHash | Self::Log => "chain",
+            Self::Sequence => "sequence",
+            Self::Time => "time",
+            Self::Incomplete | Self::Cut => "cut",
+            Self::Root => "root",
+            Self::Consistency => "consistency",
+            Self::Signature => "signature",
+            Self::Intent => "intent",
+            Self::Pruned => "pruned",
+            Self::Unreadable => "unreadable",
+        }
+    }
 }
 
 impl fmt::Display for BreakKind {
@@ -136,6 +171,13 @@ impl fmt::Display for BreakKind {
             Self::Time => "is older than the record before it",
             Self::Log => "belongs to another log",
             Self::Incomplete => "is incomplete",
+            Self::Root => "is not what was signed: the tree has another root or another hash there",
+            Self::Consistency => "contradicts another checkpoint",
+            Self::Signature => "is not signed by the log's key",
+            Self::Intent => "does not fit the intent it ends",
+            Self::Cut => "is missing: more records were signed than are there",
+            Self::Pruned => "is the first that is left, and no record says that those before it were removed",
+            Self::Unreadable => "cannot be read",
         })
     }
 }

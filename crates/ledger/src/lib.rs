@@ -10,10 +10,16 @@ mod event;
 mod entry;
 mod record;
 mod chain;
+mod tree;
 mod segment;
+mod tiles;
+mod checkpoint;
+mod key;
 mod receipt;
+mod sign;
 mod append;
 mod verify;
+mod prove;
 mod open;
 
 #[cfg(test)]
@@ -21,6 +27,7 @@ mod sample;
 
 pub use append::Ledger;
 pub use chain::BreakKind;
+pub use checkpoint::{Checkpoint, CheckpointFault};
 pub use ending::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, TokenMode, TokenSource,
     Verdict,
@@ -30,7 +37,12 @@ pub use harness::{
     AttemptClass, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage, HarnessWalls, RunReason,
     RunStatus,
 };
+pub use key::{LedgerKeyFault, stored_key};
 pub use open::{OpenError, Opened, stored_origin};
+pub use prove::{
+    CannotProve, FoundRecord, FoundRecords, ProofFault, Wanted, check_proof, find_records, latest_checkpoint,
+    newest_seq, prove,
+};
 pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded};
 pub use screening::{
     FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
@@ -38,4 +50,6 @@ pub use screening::{
 };
 pub use segment::{LedgerReader, Lines, Position, Span};
 pub use settings::{Durability, Settings};
-pub use verify::{Break, Finding, Intact, verify};
+pub use sign::SignFault;
+pub use tiles::TileFault;
+pub use verify::{Break, CannotVerify, Fault, Finding, Intact, Question, Report, verify, verify_files, verify_state};

@@ -3,24 +3,28 @@
 mod error;
 mod examine;
 mod interrupted;
+mod origin;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::append::Ledger;
-use crate::chain::{BreakKind, Chain, text_member};
+use crate::chain::{BreakKind, Chain};
 use crate::entry::Entry;
 use crate::event::{Event, Note};
-use crate::segment::{LedgerReader, Tail, last_line, open_private};
+use crate::segment::{LedgerReader, Tail, open_private};
 use crate::settings::Settings;
+use crate::sign::{self, CheckpointSigner, ReadBack};
 use crate::verify::Break;
 use examine::{Found, examine};
 use interrupted::write_interrupted;
 
 pub use error::OpenError;
+pub use origin::stored_origin;
 
 /// What was found and mended when the log was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,48 +37,43 @@ pub struct Opened {
     pub interrupted: usize,
 }
 
-/// The name the log of a state directory got at its first start, if there was one.
-#[must_use]
-pub fn stored_origin(state: &Path) -> Option<String> {
-    let kept = fs::read_to_string(state.join("ledger/origin")).ok();
-    let kept = kept.and_then(|text| {
-        text.strip_suffix('\n')
-            .filter(|origin| !origin.is_empty())
-            .map(str::to_owned)
-    });
-    // Without the file the records themselves say it.
-    kept.or_else(|| {
-        let reader = LedgerReader::of_state(state);
-        let segments = reader.segments().ok()?;
-        let line = segments
-            .iter()
-            .rev()
-            .find_map(|number| last_line(&reader, *number).ok().flatten())?;
-        text_member(&line, br#","log":""#).map(str::to_owned)
-    })
-}
-
 impl Ledger {
     /// Opens the log in `ledger/` of the state directory, checks its tail, mends what a crash left and starts writing.
     ///
     /// # Errors
     /// When another process writes it, its name differs, its tail does not verify, or the disk fails.
     pub fn open(state: &Path, settings: Settings) -> Result<(Self, Opened), OpenError> {
-        let (tail, chain, opened) = prepare(state, &settings)?;
-        let ledger = Self::start(tail, chain, &settings).map_err(OpenError::disk("start its threads"))?;
+        let prepared = prepare(state, &settings)?;
+        let opened = prepared.opened;
+        let ledger = Self::start(prepared.tail, prepared.chain, prepared.signer, &settings)
+            .map_err(OpenError::disk("start its threads"))?;
         Ok((ledger, opened))
     }
 }
 
+/// A log that was checked and mended, with nobody writing yet.
+pub(crate) struct Prepared {
+    pub(crate) tail: Tail,
+    pub(crate) chain: Chain,
+    pub(crate) signer: CheckpointSigner,
+    pub(crate) opened: Opened,
+}
+
 /// Everything up to the start of the threads.
-pub(crate) fn prepare(state: &Path, settings: &Settings) -> Result<(Tail, Chain, Opened), OpenError> {
+pub(crate) fn prepare(state: &Path, settings: &Settings) -> Result<Prepared, OpenError> {
     let reader = LedgerReader::of_state(state);
     let folder = reader.folder();
     let create = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     create.map_err(OpenError::disk("make its directory"))?;
-    let lock = lock(folder)?;
+    let lock = Arc::new(lock(folder)?);
     fix_origin(state, &settings.origin)?;
     let found = examine(&reader, &settings.origin)?;
+    let read_back = ReadBack {
+        last_seq: found.head.seq,
+        leaves: &found.leaves,
+    };
+    // Before anything is mended: what does not fit what was signed stays as it is.
+    let signer = sign::prepare(state, settings, &read_back, Arc::clone(&lock))?;
     let number = found.newest.unwrap_or(1);
     let mut tail = Tail::open(reader.clone(), number, lock).map_err(OpenError::disk("open its last segment"))?;
     let mut chain = Chain::new(&settings.origin, settings.clock.clone(), found.head);
@@ -84,7 +83,12 @@ pub(crate) fn prepare(state: &Path, settings: &Settings) -> Result<(Tail, Chain,
         cut_bytes: found.cut.map_or(0, |(_, cut)| cut),
         interrupted: found.intents.len(),
     };
-    Ok((tail, chain, opened))
+    Ok(Prepared {
+        tail,
+        chain,
+        signer,
+        opened,
+    })
 }
 
 fn lock(folder: &Path) -> Result<File, OpenError> {

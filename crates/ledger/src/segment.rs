@@ -241,14 +241,14 @@ pub(crate) struct Tail {
     torn: bool,
     reserve: Reserve,
     /// Held for as long as this process may write.
-    _lock: File,
+    _lock: Arc<File>,
     #[cfg(test)]
     pub(crate) faults: tests::Faults,
 }
 
 impl Tail {
     /// Opens segment `number` to grow, making it where it is missing.
-    pub(crate) fn open(reader: LedgerReader, number: u32, lock: File) -> io::Result<Self> {
+    pub(crate) fn open(reader: LedgerReader, number: u32, lock: Arc<File>) -> io::Result<Self> {
         let file = open_private(&reader.path(number), OpenOptions::new().append(true).create(true))?;
         File::open(reader.folder())?.sync_all()?;
         let length = file.metadata()?.len();

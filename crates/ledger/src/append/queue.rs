@@ -12,6 +12,8 @@ pub(crate) struct Health {
     pub(crate) written: AtomicBool,
     pub(crate) synced: AtomicBool,
     pub(crate) last_seq: AtomicU64,
+    /// Up to here everything is on disk; more may be.
+    pub(crate) synced_seq: AtomicU64,
 }
 
 pub(crate) enum Job {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ pub(crate) struct Syncer {
     requests: Sender<Request>,
     dirty: Arc<AtomicBool>,
     pub(crate) syncing: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+    health: Arc<Health>,
 }
 
 /// Whether a sync is under way, which a write may have to wait for.
@@ -42,12 +44,15 @@ impl Syncer {
         let (requests, inbox) = channel();
         let dirty = Arc::new(AtomicBool::new(false));
         let syncing = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicU64::new(0));
         let thread = Thread {
             inbox,
+            asked: Arc::clone(&asked),
+            reached: 0,
             dirty: Arc::clone(&dirty),
             syncing: Arc::clone(&syncing),
             interval,
-            health,
+            health: Arc::clone(&health),
             files: Vec::new(),
             unsynced: false,
         };
@@ -58,6 +63,8 @@ impl Syncer {
             requests,
             dirty,
             syncing,
+            asked,
+            health,
         };
         Ok((syncer, handle))
     }
@@ -77,6 +84,9 @@ impl Syncer {
                     .for_each(|waiter| waiter.replies.send(Err(LedgerDown::Stopped)));
             }
         }
+        // After the request is on its way: whoever reads this number finds the file that it is about.
+        let written = self.health.last_seq.load(Ordering::Acquire);
+        self.asked.store(written, Ordering::Release);
     }
 
     /// What the disk is doing now.
@@ -96,6 +106,9 @@ impl Syncer {
 
 struct Thread {
     inbox: Receiver<Request>,
+    asked: Arc<AtomicU64>,
+    /// Up to here the files of this round hold what was written.
+    reached: u64,
     dirty: Arc<AtomicBool>,
     syncing: Arc<AtomicBool>,
     interval: Duration,
@@ -139,6 +152,7 @@ impl Thread {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
+        self.reached = self.asked.load(Ordering::Acquire);
         while let Ok(request) = self.inbox.try_recv() {
             self.take(request, waiters);
         }
@@ -163,6 +177,7 @@ impl Thread {
         self.unsynced = result.is_err();
         self.health.synced.store(result.is_ok(), Ordering::Release);
         if result.is_ok() {
+            self.health.synced_seq.store(self.reached, Ordering::Release);
             self.files.clear();
         }
         result.map_err(|_| LedgerDown::Disk)
@@ -172,8 +187,6 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::atomic::AtomicU64;
-
     use tokio::sync::oneshot;
 
     use super::*;
@@ -183,6 +196,7 @@ mod tests {
             written: AtomicBool::new(true),
             synced: AtomicBool::new(true),
             last_seq: AtomicU64::new(0),
+            synced_seq: AtomicU64::new(0),
         })
     }
 

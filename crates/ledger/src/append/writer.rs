@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use vocabulary::{ReasonCode, ReceiptId, Risk};
@@ -22,7 +22,10 @@ use crate::receipt::{LedgerDown, Written};
 use crate::record::{Request, write_request};
 use crate::segment::{Position, Tail};
 use crate::settings::{Durability, Settings};
+use crate::sign::Order;
 
+/// A checkpoint is signed after so many records.
+const SIGNED_EVERY: u64 = 256;
 /// Records written at once.
 const GROUP: usize = 1024;
 /// How long after a failed write the next is tried, if nobody asks before.
@@ -43,6 +46,8 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
     /// When callers do not wait for the disk themselves.
     slow_disk: SlowDisk,
+    /// Whoever signs is told of every so many records.
+    signer: Option<Sender<Order>>,
 }
 
 /// The time since writing failed.
@@ -81,6 +86,24 @@ impl Writer {
             outage: None,
             buffer: Vec::new(),
             slow_disk: SlowDisk::default(),
+            signer: None,
+        }
+    }
+
+    /// This writer, with somebody to tell of every 256 records.
+    pub(crate) fn telling(mut self, signer: Sender<Order>) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    /// The log has grown to `seq`.
+    fn reached(&self, seq: u64) {
+        let before = self.health.last_seq.swap(seq, Ordering::AcqRel);
+        if before / SIGNED_EVERY < seq / SIGNED_EVERY
+            && let Some(signer) = &self.signer
+        {
+            // Whoever has ended by now signed what it could.
+            let _ = signer.send(Order::Look);
         }
     }
 
@@ -145,7 +168,7 @@ impl Writer {
             self.chain.return_to(before);
             return None;
         }
-        self.health.last_seq.store(seq, Ordering::Release);
+        self.reached(seq);
         let id = entry.arrival.receipt_id;
         self.open.remove(&id);
         self.syncer.ask(self.tail.file(), Vec::new());
@@ -217,7 +240,7 @@ impl Writer {
 
     /// The group is in the kernel: answers those who wait for that, and passes on those who wait for the disk.
     fn settle(&mut self, outage: Option<Outage>, placed: Vec<Placed>, start: Position) {
-        self.health.last_seq.store(self.chain.head().seq, Ordering::Release);
+        self.reached(self.chain.head().seq);
         if let Some(outage) = outage {
             self.health.written.store(true, Ordering::Release);
             tracing::info!(refused = outage.refused, "the ledger can write again");

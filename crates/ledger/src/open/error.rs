@@ -1,7 +1,11 @@
 //! Why a log was not opened.
 
 use std::io;
+use std::path::PathBuf;
 
+use crate::checkpoint::CheckpointFault;
+use crate::key::LedgerKeyFault;
+use crate::tiles::TileFault;
 use crate::verify::Break;
 
 /// Why the log was not opened.
@@ -26,6 +30,48 @@ pub enum OpenError {
     /// Its tail does not verify.
     #[error("the ledger does not verify: {0}; keep it for examination and start with a new state directory")]
     Broken(Break),
+    /// It has checkpoints, and the key that signed them is gone.
+    #[error(
+        "the ledger has signed checkpoints, but its key `{}` is missing; put the key back, or start with a new state directory", .0.display()
+    )]
+    KeyMissing(PathBuf),
+    /// Its key cannot be used.
+    #[error("the ledger's key cannot be used; put the right one back, or start with a new state directory")]
+    Key(#[source] LedgerKeyFault),
+    /// Its key did not sign its latest checkpoint.
+    #[error(
+        "the ledger's latest checkpoint is not signed by its key `{}`; put the right key back, or keep the log for examination and start with a new state directory", .key.display()
+    )]
+    Signature {
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        #[source]
+        fault: CheckpointFault,
+    },
+    /// What should be checkpoints is something else.
+    #[error(
+        "`{}` does not hold the ledger's checkpoints as they were written; keep the log for examination and start with a new state directory", .0.display()
+    )]
+    Checkpoint(PathBuf),
+    /// Records were cut off.
+    #[error(
+        "the ledger ends with record {last_seq}, but a checkpoint over {size} records was signed: records were cut off; bring back the whole log, or keep it for examination and start with a new state directory"
+    )]
+    Shorter {
+        /// What was signed.
+        size: u64,
+        /// What is there.
+        last_seq: u64,
+    },
+    /// The records are not those that were signed.
+    #[error(
+        "the ledger's first {0} records are not those its checkpoint was signed over (`portreeve receipt verify` says where); keep it for examination and start with a new state directory"
+    )]
+    Root(u64),
+    /// The tree's tiles cannot be used.
+    #[error("the ledger's tree cannot be used; `portreeve receipt verify` says whether the records are sound")]
+    Tile(#[source] TileFault),
     /// The disk failed.
     #[error("the ledger cannot {doing}")]
     Disk {
@@ -37,7 +83,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(super) fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Disk { doing, source }
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 
-use vocabulary::ReceiptId;
+use vocabulary::{Digest, ReceiptId};
 
 use super::error::OpenError;
 use crate::chain::{BreakKind, Head, follow, seq_of, text_member};
 use crate::segment::{LedgerReader, Position, Span, last_line, read_open_intents};
+use crate::tree::leaf_hash;
 use crate::verify::Break;
 
 /// What the files say.
@@ -18,6 +19,8 @@ pub(super) struct Found {
     pub(super) cut: Option<(u64, u64)>,
     /// Intents without a final record, oldest first.
     pub(super) intents: Vec<Span>,
+    /// The tree's hashes of the last records, the newest last.
+    pub(super) leaves: Vec<Digest>,
 }
 
 /// Verifies the last segment that has records, and finds what a crash left.
@@ -30,6 +33,7 @@ pub(super) fn examine(reader: &LedgerReader, origin: &str) -> Result<Found, Open
             head: Head::of_origin(origin),
             cut: None,
             intents: Vec::new(),
+            leaves: Vec::new(),
         });
     };
     let mut scanned = newest;
@@ -51,7 +55,7 @@ pub(super) fn examine(reader: &LedgerReader, origin: &str) -> Result<Found, Open
     for (id, span) in earlier_intents(reader, scanned, before)? {
         intents.add(id, span);
     }
-    let (head, end) = scan(reader, scanned, start, &mut intents)?;
+    let Scanned { head, end, leaves } = scan(reader, scanned, start, &mut intents)?;
     let length = fs::metadata(reader.path(newest)).map_err(disk("read a segment"))?.len();
     let complete = if scanned == newest { end } else { 0 };
     let cut = length
@@ -63,6 +67,7 @@ pub(super) fn examine(reader: &LedgerReader, origin: &str) -> Result<Found, Open
         head: head.or(start).unwrap_or(Head::of_origin(origin)),
         cut,
         intents: intents.in_order(),
+        leaves,
     })
 }
 
@@ -83,13 +88,15 @@ fn head_of(reader: &LedgerReader, number: u32) -> Result<Head, OpenError> {
     follow(&line.ok_or_else(|| broken(BreakKind::Spelling))?, None).map_err(broken)
 }
 
-/// Follows the chain through one segment; gives back the head and where the complete lines end.
-fn scan(
-    reader: &LedgerReader,
-    number: u32,
-    start: Option<Head>,
-    intents: &mut Intents,
-) -> Result<(Option<Head>, u64), OpenError> {
+/// One segment that was followed: the head, where the complete lines end, and their hashes.
+struct Scanned {
+    head: Option<Head>,
+    end: u64,
+    leaves: Vec<Digest>,
+}
+
+/// Follows the chain through one segment.
+fn scan(reader: &LedgerReader, number: u32, start: Option<Head>, intents: &mut Intents) -> Result<Scanned, OpenError> {
     let disk = OpenError::disk;
     let mut lines = reader
         .lines_from(Position {
@@ -99,6 +106,7 @@ fn scan(
         .map_err(disk("read a segment"))?;
     let mut head = start;
     let mut end = 0;
+    let mut leaves = Vec::new();
     let mut line = Vec::new();
     while let Some(span) = lines.read_into(&mut line).map_err(disk("read a segment"))? {
         if span.position.segment != number {
@@ -112,10 +120,11 @@ fn scan(
             })
         })?;
         intents.meet(span, &line);
+        leaves.push(leaf_hash(&line));
         head = Some(next);
         end = span.position.offset + span.length + 1;
     }
-    Ok((head, end))
+    Ok(Scanned { head, end, leaves })
 }
 
 /// The intents that were open when `scanned` began: from the list kept at rotation, or from all older segments.

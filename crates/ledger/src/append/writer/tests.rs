@@ -12,7 +12,7 @@ use crate::append::queue::Replies;
 use crate::append::sync::Disk;
 use crate::ending::Arrival;
 use crate::entry::Announced;
-use crate::open::prepare;
+use crate::open::{Prepared, prepare};
 use crate::sample::{self, Folder};
 use crate::segment::LedgerReader;
 use crate::segment::tests::Faults;
@@ -20,9 +20,12 @@ use crate::{Finding, verify};
 
 fn open(folder: &Folder) -> (Ledger, Faults) {
     let settings = Settings::new("gw/test");
-    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
-    let faults = tail.faults.clone();
-    (Ledger::start(tail, chain, &settings).unwrap(), faults)
+    let prepared = prepare(folder.path(), &settings).unwrap();
+    let faults = prepared.tail.faults.clone();
+    (
+        Ledger::start(prepared.tail, prepared.chain, prepared.signer, &settings).unwrap(),
+        faults,
+    )
 }
 
 fn records(folder: &Folder) -> Vec<Json> {
@@ -118,8 +121,8 @@ async fn a_call_whose_final_could_not_be_written_gets_one_that_says_its_answer_w
 fn who_waits_for_the_disk_is_as_the_table_says() {
     let folder = Folder::new();
     let settings = Settings::new("gw/test");
-    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
-    let mut writer = writer(tail, chain, &settings);
+    let prepared = prepare(folder.path(), &settings).unwrap();
+    let mut writer = writer(prepared, &settings);
     let last = |ending| {
         Entry::Final(Box::new(Final {
             arrival: sample::arrival(),
@@ -228,8 +231,8 @@ async fn nothing_is_written_once_the_log_is_closed() {
 async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     let folder = Folder::new();
     let settings = Settings::new("gw/test");
-    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
-    let mut writer = writer(tail, chain, &settings);
+    let prepared = prepare(folder.path(), &settings).unwrap();
+    let mut writer = writer(prepared, &settings);
     let last = |ending| Final {
         arrival: sample::arrival(),
         ending,
@@ -265,11 +268,12 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
     assert_eq!(records(&folder).len(), 3);
 }
 
-fn writer(tail: Tail, chain: Chain, settings: &Settings) -> Writer {
+fn writer(Prepared { tail, chain, .. }: Prepared, settings: &Settings) -> Writer {
     let health = Arc::new(Health {
         written: true.into(),
         synced: true.into(),
         last_seq: 0.into(),
+        synced_seq: 0.into(),
     });
     let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
     Writer::new(tail, chain, syncer, health, settings)
@@ -278,8 +282,8 @@ fn writer(tail: Tail, chain: Chain, settings: &Settings) -> Writer {
 /// A writer without a thread: what it does is what the test makes it do.
 fn by_hand(folder: &Folder) -> Writer {
     let settings = Settings::new("gw/test");
-    let (tail, chain, _) = prepare(folder.path(), &settings).unwrap();
-    writer(tail, chain, &settings)
+    let prepared = prepare(folder.path(), &settings).unwrap();
+    writer(prepared, &settings)
 }
 
 fn job(entry: Entry) -> Job {

@@ -1,0 +1,218 @@
+//! Evidence: what the shipped commands say about a log, and what a second verifier that shares no code says about the same one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::environment::{Finished, command, portreeve, repository};
+use crate::support::setup::Home;
+use crate::support::{Setup, Town};
+
+async fn town() -> Town {
+    let low_and_medium = |setup: Setup| setup.risk("files/read", "low").risk("files/write", "medium");
+    let town = Town::with(&["read", "write"], low_and_medium).await;
+    let agent = town.agent("ann").await;
+    for _ in 0..4 {
+        agent.call("read", json!({})).await;
+        agent.call("write", json!({"text": "é"})).await;
+    }
+    town
+}
+
+fn receipt(state: &Path, arguments: &[&str]) -> Finished {
+    let mut ours = command(portreeve());
+    ours.arg("receipt").args(arguments).arg("--state").arg(state);
+    Finished::of(&mut ours)
+}
+
+fn verified(state: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
+    let finished = receipt(state, &[&["verify", "--json"], arguments].concat());
+    let told = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
+    (finished.code, told)
+}
+
+/// What the second verifier says of several directories.
+fn second(states: &[PathBuf]) -> Vec<Value> {
+    let script = repository().join("tools/verify_receipts.py");
+    let finished = Finished::of(command("python3").arg(script).arg("--batch").args(states));
+    let lines: Vec<Value> = finished
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), states.len(), "{finished:?}");
+    lines
+}
+
+fn final_write(home: &Home) -> String {
+    let listed = home
+        .cli(&["activity", "list", "--tool", "write", "--limit", "1", "--json"])
+        .success();
+    let record: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    record["receipt_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_gateways_log_verifies_and_a_colleague_checks_a_record_with_the_key_alone() {
+    let town = town().await;
+    let id = final_write(&town.gateway.home);
+    let state = town.gateway.home.state();
+    let checkpoint = receipt(&state, &["checkpoint"]).success();
+    assert_eq!(checkpoint.lines().next(), Some("gw.test/portreeve"));
+    let (code, told) = verified(&state, &[]);
+    assert_eq!(
+        (code, &told["ok"], &told["break"]),
+        (Some(0), &json!(true), &Value::Null)
+    );
+    let key = receipt(&state, &["key"]).success().trim().to_owned();
+    assert!(key.starts_with("gw.test/portreeve+"));
+    let home = town.gateway.stop().await;
+
+    let (proof, exported) = (home.path("proof"), home.path("export.json"));
+    receipt(&state, &["prove", &id, "--out", proof.to_str().unwrap()]).success();
+    let text = fs::read_to_string(&proof).unwrap();
+    assert!(text.starts_with("c2sp.org/tlog-proof@v1\nindex "), "{text}");
+    assert!(home.path("proof.intent").exists());
+    receipt(&state, &["export", &id, "--out", exported.to_str().unwrap()]).success();
+    let check = |file: &Path, key: &str| {
+        let mut ours = command(portreeve());
+        Finished::of(ours.args(["receipt", "verify-export"]).arg(file).args(["--key", key])).code
+    };
+    assert_eq!(check(&exported, &key), Some(0));
+    let whole = fs::read_to_string(&exported).unwrap();
+    let bundle: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(
+        (&bundle["vkey"], bundle["intent"]["record"].is_string()),
+        (&json!(key), true)
+    );
+    for (from, to) in [
+        ("\\\"sub\\\":\\\"ann\\\"", "\\\"sub\\\":\\\"bob\\\""),
+        ("index ", "index 1"),
+        ("\"proof\"", "\"prof\""),
+    ] {
+        let forged = home.path("forged.json");
+        assert!(whole.contains(from), "{whole}");
+        fs::write(&forged, whole.replacen(from, to, 1)).unwrap();
+        assert_eq!(check(&forged, &key), Some(4), "{from}");
+    }
+    assert_eq!(check(&home.path("nowhere"), &key), Some(1));
+    assert_eq!(check(&exported, "no key"), Some(2));
+
+    let new = receipt(&state, &["key", "--rotate"]).success().trim().to_owned();
+    assert_ne!(new, key);
+    for key in [&key, &new] {
+        assert_eq!(verified(&state, &["--key", key]).0, Some(0));
+    }
+    let trusted = home.path("trusted");
+    fs::write(&trusted, checkpoint).unwrap();
+    assert_eq!(
+        verified(&state, &["--trusted-checkpoint", trusted.to_str().unwrap()]).0,
+        Some(0)
+    );
+    assert_eq!(second(&[state])[0]["ok"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_verifiers_agree_on_clean_and_on_tampered_logs() {
+    // R225
+    let home = town().await.gateway.stop().await;
+    let state = home.state();
+    receipt(&state, &["key", "--rotate"]).success();
+    let segment = "ledger/00000001.jsonl";
+    let text = fs::read_to_string(state.join(segment)).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let list = fs::read_to_string(state.join("ledger/checkpoints")).unwrap();
+    let swapped = [&[lines[1], lines[0]], &lines[2..]].concat().concat();
+    let removed = [&lines[..4], &lines[5..]].concat().concat();
+    let cases: Vec<(&str, &str, String)> = vec![
+        ("clean", segment, text.clone()),
+        (
+            "hash",
+            segment,
+            text.replacen("\"type\":\"request\"", "\"type\":\"reqUest\"", 1),
+        ),
+        ("spelling", segment, text.replacen("{\"", "{ \"", 1)),
+        ("sequence", segment, swapped),
+        ("sequence", segment, removed),
+        ("sequence", segment, text.clone() + lines[3]),
+        ("cut", segment, text[..text.len() - 1].to_owned()),
+        ("cut", segment, lines[..lines.len() - 1].concat()),
+        ("signature", "ledger/checkpoints", list.replacen("\n\n", "\n\n\n", 1)),
+        (
+            "signature",
+            "ledger/checkpoints",
+            list.replacen("gw.test", "gw.tesT", 1),
+        ),
+        ("signature", "ledger/checkpoints", list.replacen("\u{2014}", "-", 1)),
+        (
+            "consistency",
+            "ledger/checkpoints",
+            format!(
+                "{list}\n{}",
+                list.rsplit("\n\ngw.").next().map(|last| format!("gw.{last}")).unwrap()
+            ),
+        ),
+        (
+            "consistency",
+            "ledger/checkpoint",
+            list.split("\n\ngw.").next().unwrap().to_owned() + "\n",
+        ),
+        ("signature", "ledger/checkpoint", "nothing\n".to_owned()),
+    ];
+    let mut states = Vec::new();
+    for (number, (_, file, forged)) in cases.iter().enumerate() {
+        let copy = home.path(&format!("copy-{number}"));
+        let copied = Finished::of(command("cp").arg("-r").arg(&state).arg(&copy));
+        copied.success();
+        fs::write(copy.join(file), forged).unwrap();
+        states.push(copy);
+    }
+    let theirs = second(&states);
+    for (((expected, file, _), state), theirs) in cases.iter().zip(&states).zip(theirs) {
+        let (code, ours) = verified(state, &[]);
+        let kind = ours["break"]["kind"].as_str().unwrap_or("clean");
+        assert_eq!(
+            (kind, code),
+            (*expected, Some(if kind == "clean" { 0 } else { 4 })),
+            "{file}: {ours}"
+        );
+        for member in ["ok", "records", "checkpoints", "size", "root", "break"] {
+            assert_eq!(ours[member], theirs[member], "{expected} in {file}: {member}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_checked_is_told_apart_from_what_is_broken() {
+    let home = town().await.gateway.stop().await;
+    let state = home.state();
+    assert_eq!(receipt(&home.path("nowhere"), &["verify"]).code, Some(1));
+    assert_eq!(receipt(&state, &["verify", "--key", "gw+00+AA"]).code, Some(2));
+    assert_eq!(receipt(&state, &["prove", "999999"]).code, Some(1));
+    let files = Finished::of(
+        command(portreeve())
+            .args(["receipt", "verify", "--json"])
+            .arg(state.join("ledger/00000001.jsonl")),
+    );
+    assert_eq!(serde_json::from_str::<Value>(&files.success()).unwrap()["ok"], true);
+    let key = fs::read(state.join("ledger.key")).unwrap();
+    fs::remove_file(state.join("ledger.key")).unwrap();
+    assert_eq!(
+        receipt(&state, &["verify"]).code,
+        Some(1),
+        "nobody says whose signatures count"
+    );
+    let mut gateway = command(portreeve());
+    let refused = Finished::of(
+        gateway
+            .current_dir(home.path(""))
+            .args(["serve", "--config"])
+            .arg(home.config())
+            .envs(home.variables()),
+    );
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("ledger.key"), "{}", refused.stderr);
+    fs::write(state.join("ledger.key"), key).unwrap();
+    assert_eq!(verified(&state, &[]).0, Some(0));
+}
