@@ -6,7 +6,7 @@ use std::task::Waker;
 use vocabulary::Clock;
 
 use super::key::Key;
-use super::rule::{Kind, Spec};
+use super::rule::Spec;
 use super::table::Table;
 use super::window::Millis;
 
@@ -69,10 +69,7 @@ impl Books {
         self.swept = now;
         for (place, table) in self.tables.iter_mut().enumerate() {
             let Some(table) = table else { continue };
-            let gone = table.sweep(now);
-            if table.spec.kind == Kind::Quota && self.is_kept {
-                self.gone.extend(gone.into_iter().map(|key| (place, key)));
-            }
+            self.gone.extend(table.sweep(now).into_iter().map(|key| (place, key)));
         }
     }
 

@@ -79,7 +79,8 @@ impl Count {
     pub(super) fn add(&mut self, window: Window, now: Millis, calls: u32, groups: i64) {
         self.total = self.total.saturating_add(calls);
         let begun = self.newest.last.saturating_sub(i64::from(self.newest.since));
-        let is_near = self.newest.calls > 0 && now.saturating_sub(begun) < window.grain(groups);
+        // Where there is none yet it began before all time, which is near to nothing.
+        let is_near = now.saturating_sub(begun) < window.grain(groups);
         if self.newest.calls == 0 || is_near {
             let begun = if is_near { begun } else { now };
             self.newest = Group {
@@ -170,6 +171,54 @@ mod tests {
             count.settle(window, now + 31 * 86_400_000);
             assert_eq!(count.used(), 0, "{window}");
         }
+    }
+
+    fn group(last: Millis, calls: u32) -> Group {
+        Group { last, since: 0, calls }
+    }
+
+    #[test]
+    fn calls_are_one_group_until_a_grain_after_the_first_of_them() {
+        let grain = MINUTE.grain(64);
+        let mut count = Count::NOTHING;
+        for at in [0, grain - 1, grain, 2 * grain - 1] {
+            count.add(MINUTE, at, 1, 64);
+        }
+        let since = u32::try_from(grain - 1).expect("short");
+        let told: Vec<Group> = count.groups().collect();
+        let pair = |last| Group {
+            since,
+            ..group(last, 2)
+        };
+        assert_eq!(told, [pair(grain - 1), pair(2 * grain - 1)]);
+    }
+
+    #[test]
+    fn calls_of_a_day_are_one_group_that_begins_with_the_first() {
+        let mut count = Count::NOTHING;
+        count.add(Window::Day, 5_000, 1, 64);
+        count.add(Window::Day, 7_000, 1, 64);
+        let told: Vec<Group> = count.groups().collect();
+        assert_eq!(
+            told,
+            [Group {
+                since: 2_000,
+                ..group(7_000, 2)
+            }]
+        );
+    }
+
+    #[test]
+    fn whoever_is_far_over_waits_until_fewer_than_are_allowed_count() {
+        let count = Count::of(&[group(1_000, 2), group(9_000, 2)]);
+        assert_eq!(count.wait(MINUTE, 10_000, 2), Duration::from_millis(59_000));
+        assert_eq!(count.wait(MINUTE, 10_000, 3), Duration::from_millis(51_000));
+    }
+
+    #[test]
+    fn what_was_kept_of_no_calls_makes_nothing_count_longer() {
+        let count = Count::of(&[group(1_000, 2), group(50_000, 0)]);
+        assert_eq!((count.used(), count.resets(MINUTE)), (2, 61_000));
     }
 
     proptest! {

@@ -15,8 +15,8 @@ use super::window::Millis;
 pub(super) const MOST_KEYS: usize = 1 << 20;
 /// Swept one by one. Not a power of two: with all keys each is filled to less than seven eighths of one, where it would double.
 pub(super) const SHARDS: usize = 80;
-/// With more keys than this, windows are told in coarser groups.
-const CROWDED: usize = 1 << 16;
+/// A table that is filled to this part of its room tells windows in coarser groups.
+const CROWDED: usize = 16;
 
 /// See the module.
 pub(super) struct Table {
@@ -107,7 +107,7 @@ impl Table {
         let key = self.place(key, now);
         let is_kept = is_kept && self.spec.kind == Kind::Quota;
         let (window, calls, block) = (self.spec.window, self.calls, self.block());
-        let groups = if self.keys < CROWDED { FINE } else { COARSE };
+        let groups = if self.keys < self.most / CROWDED { FINE } else { COARSE };
         if key.is_shared() {
             self.shared_until = self.shared_until.max(window.frees(now));
         }
@@ -255,6 +255,11 @@ impl Table {
     #[cfg(test)]
     pub(super) fn keys(&self) -> usize {
         self.keys
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.shards.iter().map(HashMap::capacity).sum()
     }
 
     #[cfg(test)]

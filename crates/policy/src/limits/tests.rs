@@ -235,6 +235,35 @@ fn of_several_limits_the_one_that_takes_longest_says_when() {
 }
 
 #[test]
+fn in_whatever_order_limits_stand_the_longest_wait_is_told() {
+    let (short, long) = (rule(&[Per::Principal], 1, 60), rule(&[Per::Tool], 1, 3_600));
+    for rules in [vec![short.clone(), long.clone()], vec![long, short]] {
+        let (limits, _) = limits(&rates(rules));
+        assert_eq!(read(&limits, "ann"), None);
+        let over = admit(&limits, &call(&agent("ann"), &tool("read"))).expect_err("over");
+        assert_eq!(over.retry_after, Some(Duration::from_secs(3_600)));
+    }
+}
+
+#[test]
+fn sessions_are_asked_for_where_a_rule_counts_requests_of_that_class_by_them() {
+    let asked = |rules| {
+        let (limits, _) = limits(&rates(rules));
+        [Class::Call, Class::List].map(|class| limits.counts_sessions(class))
+    };
+    let by_principal = rule(&[Per::Principal], 1, 60);
+    assert_eq!(asked(vec![by_principal.clone()]), [false, false]);
+    assert_eq!(asked(vec![by_principal, rule(&[Per::Session], 1, 60)]), [true, false]);
+}
+
+#[test]
+fn the_debug_form_tells_nothing_of_callers() {
+    let (limits, _) = limits(&rates(vec![rule(&[Per::Principal], 1, 60)]));
+    assert_eq!(read(&limits, "ann"), None);
+    assert_eq!(format!("{limits:?}"), "CallLimits { .. }");
+}
+
+#[test]
 fn calls_at_once_are_counted_while_they_run() {
     let rules = LimitRules {
         per_principal: 2,

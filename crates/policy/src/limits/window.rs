@@ -160,6 +160,8 @@ mod tests {
             [shown(90), shown(60), shown(7_200), shown(86_400)],
             ["90s", "1m", "2h", "1d"]
         );
+        let shorter = Window::Rolling(Duration::from_millis(1_500));
+        assert_eq!([shorter.to_string(), shown(0)], ["1500ms", "0s"]);
         assert_eq!(
             (Window::Day.to_string(), Window::Month.to_string()),
             ("day".into(), "month".into())

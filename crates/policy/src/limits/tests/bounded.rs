@@ -14,9 +14,15 @@ fn resident() -> u64 {
     pages * 4096
 }
 
-fn keys(limits: &CallLimits) -> usize {
+pub(super) fn keys(limits: &CallLimits) -> usize {
     let books = lock(&limits.shared.books);
     books.tables.iter().flatten().map(Table::keys).sum()
+}
+
+/// How many keys there is memory for.
+fn capacity(limits: &CallLimits) -> usize {
+    let books = lock(&limits.shared.books);
+    books.tables.iter().flatten().map(Table::capacity).sum()
 }
 
 /// A limiter whose tables have room for so few keys.
@@ -93,6 +99,26 @@ fn whoever_shared_a_count_gets_none_of_their_own_before_it_ran_out() {
 }
 
 #[test]
+fn sharing_goes_on_where_there_is_room_again_until_what_was_shared_counts_no_more() {
+    let (limits, clock) = small(&rates(vec![rule(&[Per::Principal], 2, 60)]), 2);
+    assert_eq!([read(&limits, "first"), read(&limits, "second")], [None, None]);
+    turn(&clock, 30_000);
+    assert_eq!(read(&limits, "late"), None, "shared: there is no room");
+    turn(&clock, 30_000);
+    sweep_all(&limits, &clock);
+    assert_eq!(keys(&limits), 1, "room for one");
+    assert_eq!([read(&limits, "late"), read(&limits, "late")], [None, TOO_OFTEN]);
+    turn(&clock, 60_000);
+    let now = millis(clock.now());
+    for table in lock(&limits.shared.books).tables.iter_mut().flatten() {
+        (0..table::SHARDS).for_each(|_| assert!(table.sweep(now).is_empty()));
+    }
+    assert_eq!((keys(&limits), read(&limits, "late")), (0, None));
+    let told: Vec<Usage> = limits.usage(9);
+    assert!(told.iter().all(|usage| usage.key != ["(others)"]), "{told:?}");
+}
+
+#[test]
 fn those_who_share_cannot_call_more_than_one_of_them_might() {
     let (limits, _) = small(&rates(vec![rule(&[Per::Principal], 5, 60)]), 1);
     assert_eq!(read(&limits, "first"), None);
@@ -114,16 +140,46 @@ fn callers_of_long_ago_are_forgotten_and_others_are_not() {
         assert_eq!(read(&limits, &format!("agent-{number}")), None);
     }
     assert_eq!(keys(&limits), 5_000);
+    assert!(capacity(&limits) >= 5_000);
     turn(&clock, 10_000);
     assert_eq!(read(&limits, "busy"), None);
     for _ in 0..table::SHARDS {
         let _ = limits.due(Duration::ZERO);
     }
-    assert!(keys(&limits) > 1, "not all at once");
+    assert!((2..5_001).contains(&keys(&limits)), "some, and not all at once");
     for _ in 0..table::SHARDS {
         turn(&clock, 250);
         assert_eq!(read(&limits, "busy"), None);
         let _ = limits.due(Duration::ZERO);
     }
     assert_eq!(keys(&limits), 1);
+    assert!((1..8).contains(&capacity(&limits)), "their memory is given back");
+}
+
+#[test]
+fn a_key_without_room_shares_one_of_4096_counts_by_its_first_twelve_bits() {
+    let mut bytes = [0x77; 16];
+    bytes[..2].copy_from_slice(&[0xab, 0xcd]);
+    let (key, shared) = (Key::from_bytes(bytes), Key::from_bytes(bytes).shared());
+    assert_eq!(shared.as_bytes()[14..], [0x0b, 0xcd]);
+    assert_eq!((key.is_shared(), shared.is_shared()), (false, true));
+}
+
+// In groups of so many milliseconds each, of an hour; the table has room for 32 and is crowded from the second key on.
+#[test]
+fn windows_are_told_in_coarser_groups_where_there_are_many_keys() {
+    let hour = rule(&[Per::Principal], 1_000, 3_600);
+    let spec = Placed::new((Kind::Rate, &hour), None, &mut Books::default()).spec;
+    for (others, expected) in [(0u8, 60), (1, 8), (2, 8)] {
+        let mut table = Table::new(spec.clone(), 1_000).with_room_for(32);
+        for other in 0..others {
+            table.add(Key::from_bytes([other; 16]), 0, false, String::new);
+        }
+        let ours = Key::from_bytes([0x77; 16]);
+        for minute in 0..60 {
+            table.add(ours, minute * 60_000, false, String::new);
+        }
+        let told = table.write(ours, 59 * 60_000).expect("it is there").groups.len();
+        assert_eq!(told, expected, "beside {others}");
+    }
 }

@@ -1,7 +1,10 @@
 //! Quotas across runs, and crashes between any two steps.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
 
+use super::bounded::keys;
 use super::*;
 
 /// What is on disk.
@@ -251,4 +254,136 @@ fn whoever_waits_for_a_rule_that_a_reload_takes_away_goes_on() {
     disk.write(&due);
     limits.wrote(&due, true);
     assert!(matches!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn whoever_waits_for_the_disk_is_woken_when_something_was_written_and_at_the_end() {
+    let (clock, mut disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(5), &clock);
+    for (step, end) in [false, true].into_iter().enumerate() {
+        let (ann, tool) = (agent(&format!("{step}")), tool("read"));
+        let request = call(&ann, &tool);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut waiting = pin!(limits.admit(&request, &tool.server));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        if end {
+            disk.put(&limits.close());
+        } else {
+            disk.serve(&limits);
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "{step}");
+    }
+}
+
+#[test]
+fn the_writer_waits_only_while_nothing_is_due_and_it_is_not_the_end() {
+    let (clock, disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(5), &clock);
+    assert!(limits.due(Duration::ZERO).is_empty(), "nothing was called");
+    let (ann, tool) = (agent("ann"), tool("read"));
+    assert!(at_once(limits.admit(&call(&ann, &tool), &tool.server)).is_none());
+    let (writer, told) = (limits.clone(), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
+        let hour = Duration::from_secs(3_600);
+        let due = writer.due(hour).counts.len();
+        let was_closed = writer.is_closed();
+        let _ = writer.close();
+        let _ = writer.due(hour);
+        told.0.send((due, was_closed, writer.is_closed()))
+    });
+    let hang = Duration::from_secs(25);
+    assert_eq!(told.1.recv_timeout(hang), Ok((1, false, true)));
+}
+
+#[test]
+fn what_was_kept_goes_to_the_quota_it_was_kept_of() {
+    let (clock, mut disk) = (Clock::standing_at(now()), Disk::default());
+    let both = quotas(vec![rule(&[Per::Principal], 9, 3_600), rule(&[Per::Tool], 9, 86_400)]);
+    let limits = disk.start(&quotas(both.quota[1..].to_vec()), &clock);
+    assert_eq!(kept_read(&mut disk, &limits, "ann"), None);
+    disk.put(&limits.close());
+    let told = disk.start(&both, &clock).usage(9);
+    assert_eq!(
+        told.iter()
+            .map(|usage| (usage.per.to_string(), usage.used))
+            .collect::<Vec<_>>(),
+        [("tool".to_owned(), 1)]
+    );
+}
+
+#[test]
+fn the_next_stretch_is_due_when_half_of_the_last_is_left() {
+    let (clock, mut disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(1_000), &clock);
+    assert_eq!(kept_read(&mut disk, &limits, "ann"), None);
+    let mut made = 1;
+    while limits.due(Duration::ZERO).is_empty() {
+        assert_eq!(read(&limits, "ann"), None);
+        made += 1;
+    }
+    assert_eq!(made, 5, "of ten that were on disk");
+}
+
+#[test]
+fn nothing_is_due_where_all_that_is_left_is_on_disk_nor_for_a_rate() {
+    let (clock, mut disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(3), &clock);
+    for _ in 0..3 {
+        assert_eq!(kept_read(&mut disk, &limits, "ann"), None);
+    }
+    assert!(limits.due(Duration::ZERO).is_empty(), "all of it was called");
+    let limits = disk.start(&rates(vec![rule(&[Per::Principal], 3, 86_400)]), &clock);
+    assert_eq!(read(&limits, "ann"), None);
+    assert!(limits.due(Duration::ZERO).is_empty(), "rates are not kept");
+}
+
+#[test]
+fn calls_go_on_with_what_is_ahead_while_more_is_written_and_ask_for_it_once() {
+    let (clock, mut disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(1_000), &clock);
+    assert_eq!(kept_read(&mut disk, &limits, "ann"), None);
+    for _ in 0..6 {
+        assert_eq!(read(&limits, "ann"), None);
+    }
+    let due = limits.due(Duration::ZERO);
+    assert_eq!(due.counts.len(), 1, "asked for twice, written once");
+    for _ in 0..3 {
+        assert_eq!(read(&limits, "ann"), None, "ten were on disk");
+    }
+    limits.wrote(&due, true);
+    assert_eq!(used(&limits), 10);
+}
+
+// Nothing counts of it yet; forgotten now, it would be written as nothing.
+#[test]
+fn a_count_that_is_waited_for_is_not_forgotten_before_it_is_written() {
+    let (clock, disk) = (Clock::standing_at(now()), Disk::default());
+    let limits = disk.start(&daily(5), &clock);
+    let (ann, tool) = (agent("ann"), tool("read"));
+    let sweep_all = || {
+        for _ in 0..table::SHARDS {
+            turn(&clock, 250);
+            lock(&limits.shared.books).sweep(millis(clock.now()));
+        }
+        keys(&limits)
+    };
+    assert!(at_once(limits.admit(&call(&ann, &tool), &tool.server)).is_none());
+    assert_eq!(sweep_all(), 1, "due");
+    let due = limits.due(Duration::ZERO);
+    assert_eq!(due.counts.len(), 1);
+    assert_eq!(sweep_all(), 1, "being written");
+    limits.wrote(&due, true);
+    assert_eq!(sweep_all(), 0, "and never called");
 }
