@@ -62,10 +62,8 @@ impl Outgoing<'_> {
     /// A member of `params` or `_meta` leaves with its name, which may say anything.
     fn of_name(&self, detector: &Detector, excuse: &Excuse<'_>) -> Vec<FindingNote> {
         match self.place {
-            OutgoingPlace::Member | OutgoingPlace::Meta if !self.name.is_empty() => {}
-            OutgoingPlace::Member
-            | OutgoingPlace::Meta
-            | OutgoingPlace::Arguments
+            OutgoingPlace::Member | OutgoingPlace::Meta => {}
+            OutgoingPlace::Arguments
             | OutgoingPlace::InputResponses
             | OutgoingPlace::AnswerResult
             | OutgoingPlace::AnswerError
@@ -183,5 +181,94 @@ mod tests {
             secrets(&[outgoing], &detector, &Excuse { server: "", tool: "" }).len()
         };
         assert_eq!([found("AWS_SECRET_ACCESS_KEY"), found("COMMIT")], [1, 0]);
+        let raw = format!("\"{secret}\"");
+        let bare = |name| {
+            let place = OutgoingPlace::Member;
+            places(&[Outgoing {
+                place,
+                name,
+                raw: raw.as_bytes(),
+            }])
+            .len()
+        };
+        assert_eq!([bare("AWS_SECRET_ACCESS_KEY"), bare("commit")], [1, 0]);
+    }
+
+    fn token(digit: usize) -> String {
+        format!("ptr_agt_{digit:x}{}", "123456789abcdef".repeat(5).split_at(63).0)
+    }
+
+    fn places(leaving: &[Outgoing<'_>]) -> Vec<String> {
+        let detector = Detector::embedded().unwrap();
+        let found = secrets(leaving, &detector, &Excuse { server: "", tool: "" });
+        found.into_iter().map(|note| note.place).collect()
+    }
+
+    #[test]
+    fn every_thing_that_leaves_is_looked_through_and_not_the_first_alone() {
+        let (honest, raw) = (b"\"x\"".as_slice(), format!("{{\"a\":\"{}\"}}", token(7)));
+        let places_of = |raw: &[u8], other: &[u8]| {
+            let [first, second] = [(raw, "uri"), (other, "ref")].map(|(raw, name)| Outgoing {
+                place: OutgoingPlace::Member,
+                name,
+                raw,
+            });
+            places(&[first, second])
+        };
+        assert_eq!(places_of(honest, raw.as_bytes()), ["/ref/a"]);
+        assert_eq!(places_of(raw.as_bytes(), raw.as_bytes()), ["/uri/a", "/ref/a"]);
+    }
+
+    #[test]
+    fn a_name_of_a_member_that_is_a_secret_is_found_and_not_told() {
+        let name = token(3);
+        let places_in = |place| {
+            places(&[Outgoing {
+                place,
+                name: &name,
+                raw: b"1",
+            }])
+        };
+        assert_eq!(places_in(OutgoingPlace::Member), ["/<unexpected key>"]);
+        assert_eq!(places_in(OutgoingPlace::Meta), ["/_meta/<unexpected key>"]);
+        // Elsewhere the name is none of the message's.
+        assert_eq!(places_in(OutgoingPlace::Arguments), [""; 0]);
+        let name = "a~b/c";
+        let raw = format!("\"{}\"", token(5));
+        let outgoing = Outgoing {
+            place: OutgoingPlace::Meta,
+            name,
+            raw: raw.as_bytes(),
+        };
+        assert_eq!(places(&[outgoing]), ["/_meta/a~0b~1c"]);
+    }
+
+    #[test]
+    fn no_more_than_32_are_told_however_they_are_spread() {
+        let tokens: Vec<String> = (0..16).map(|digit| format!("\"{}\"", token(digit))).collect();
+        let raw = format!("[{}]", tokens.join(","));
+        let outgoing = Outgoing {
+            place: OutgoingPlace::AnswerResult,
+            name: "",
+            raw: raw.as_bytes(),
+        };
+        assert_eq!(
+            [1, 2, 3].map(|times| places(&vec![outgoing; times]).len()),
+            [16, 32, 32]
+        );
+    }
+
+    #[test]
+    fn what_was_found_is_counted_by_category() {
+        let note = |category| FindingNote {
+            category,
+            rule: String::new(),
+            place: String::new(),
+            length: 0,
+        };
+        let [first, second, ..] = Category::ALL;
+        assert_eq!(counted(&[]), "");
+        let text = counted(&[note(second), note(first), note(second)]);
+        assert_eq!(text, format!("1 {}, 2 {}", first.as_str(), second.as_str()));
     }
 }

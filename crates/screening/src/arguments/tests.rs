@@ -204,3 +204,84 @@ fn wrong_types_and_missing_fields_are_refused() {
     }
     assert_eq!(code(r#"{"n":1,"s":"a"}"#, &rules), None);
 }
+
+#[test]
+fn what_goes_along_beside_arguments_is_within_their_limits_and_stays_as_it_came() {
+    let arguments = || check(Some(br#"{ "a":1 }"#), &open()).unwrap();
+    let (task, progress): (Member<'_>, Member<'_>) = (("task", br#"{ "ttl": 1 }"#), ("token", b" 7 "));
+    let beside = Beside {
+        members: vec![task],
+        meta: vec![progress],
+    };
+    let call = check_call(arguments(), beside, &LIMITS).unwrap();
+    let checked: &dyn Checked = &call;
+    assert_eq!(checked.arguments(), Some(&br#"{ "a":1 }"#[..]));
+    assert_eq!((checked.members(), checked.meta()), (&[task][..], &[progress][..]));
+    assert_eq!(checked.digest(), Digest::of(br#"{"a":1}"#));
+    let twice: Member<'_> = ("x", br#"{"a":1,"\u0061":2}"#);
+    for (members, meta) in [(vec![task, twice], vec![]), (vec![task], vec![twice])] {
+        let refused = check_call(arguments(), Beside { members, meta }, &LIMITS).unwrap_err();
+        assert_eq!(refused, BesideLimits);
+    }
+    assert_eq!(
+        [b"1".as_slice(), b"01"].map(|raw| is_within(raw, &LIMITS)),
+        [true, false]
+    );
+}
+
+#[test]
+fn params_of_other_methods_go_out_as_they_came_and_their_digest_is_of_what_lasts() {
+    let limits = Limits {
+        max_string: 20,
+        ..LIMITS
+    };
+    let raw = br#"{ "uri":"a", "_meta":{"k":1}, "inputResponses":{}, "requestState":"s" }"#;
+    let (uri, meta): (Member<'_>, Member<'_>) = (("uri", &raw[8..11]), ("k", &raw[26..27]));
+    let sent = Beside {
+        members: vec![uri],
+        meta: vec![meta],
+    };
+    let params = check_params(Some(raw), sent, &limits).unwrap();
+    assert_eq!(params.tree(), &Value::parse(br#"{"uri":"a"}"#, &limits).unwrap());
+    assert_eq!(
+        (params.digest(), params.spelling()),
+        (Digest::of(br#"{"uri":"a"}"#), Spelling::Jcs)
+    );
+    let checked: &dyn Checked = &params;
+    assert_eq!((checked.arguments(), checked.digest()), (None, params.digest()));
+    assert_eq!(checked.members(), [("uri", &br#""a""#[..])]);
+    assert_eq!(checked.meta(), [("k", &b"1"[..])]);
+    let none = check_params(None, Beside::default(), &limits).unwrap();
+    assert_eq!(none.digest(), Digest::of(b"{}"));
+    let refusal = check_params(Some(br#"{"a":1,"a":1}"#), Beside::default(), &limits).unwrap_err();
+    assert_eq!(refusal.code, ReasonCode::DenyDuplicateKey);
+}
+
+#[test]
+fn nothing_is_sent_of_params_that_does_not_lie_within_what_was_read() {
+    let all = br#" {"uri":"a"} "#;
+    let read = &all[1..12];
+    let code = |raw: Option<&'static [u8]>, part: &'static [u8], in_meta: bool| {
+        let (sent, nothing): (Vec<Member<'_>>, _) = (vec![("uri", part)], Vec::new());
+        let (members, meta) = if in_meta { (nothing, sent) } else { (sent, nothing) };
+        check_params(raw, Beside { members, meta }, &LIMITS)
+            .err()
+            .map(|refusal| refusal.code)
+    };
+    for in_meta in [false, true] {
+        let code = |raw, part| code(raw, part, in_meta);
+        assert_eq!(code(Some(read), read), None);
+        assert_eq!(code(Some(read), &all[8..11]), None);
+        for part in [&all[0..5], &all[8..13], &all[..], br#""a""#] {
+            assert_eq!(code(Some(read), part), Some(ReasonCode::DenyMalformed), "{part:?}");
+        }
+        assert_eq!(code(None, read), Some(ReasonCode::DenyMalformed));
+    }
+}
+
+#[test]
+fn rules_say_whether_their_schema_has_patterns_that_are_not_checked() {
+    let partial = |schema| rules(schema, Fields::Open).is_partial();
+    assert!(!partial(r#"{"properties":{"a":{"pattern":"^a$"}}}"#));
+    assert!(partial(r#"{"properties":{"a":{"pattern":"(?=a)b"}}}"#));
+}

@@ -57,6 +57,25 @@ fn a_clean_result_is_forwarded_as_the_very_bytes_that_came() {
     assert_eq!(screened.bytes().as_ptr(), place, "not even copied");
 }
 
+#[test]
+fn a_piece_of_what_was_screened_is_screened_and_nothing_from_elsewhere_is() {
+    let all = Bytes::from_static(br#" {"content":[]} "#);
+    let screened = screened(all.slice(1..15), &WIDE).unwrap();
+    for (from, to) in [(1, 15), (2, 4), (12, 14)] {
+        let piece = all.slice(from..to);
+        let part = screened.part(&piece).expect("it lies within");
+        assert_eq!((part.bytes(), part.is_error(), part.fences()), (&piece, false, 0));
+    }
+    for elsewhere in [
+        all.slice(0..4),
+        all.slice(12..16),
+        all.clone(),
+        Bytes::copy_from_slice(b"[]"),
+    ] {
+        assert!(screened.part(&elsewhere).is_none(), "{elsewhere:?}");
+    }
+}
+
 // R201
 #[test]
 fn size_holds_below_at_and_above_the_limit() {

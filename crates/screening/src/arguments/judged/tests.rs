@@ -118,6 +118,7 @@ fn the_operator_switches_detection_off_and_says_what_urls_are_held_against() {
     );
     let nothing = rules(&FieldRules::nothing());
     assert!(!nothing.has_paths() && nothing.urls.is_none());
+    assert!(rules(&usual()).has_paths());
 }
 
 #[test]
@@ -153,10 +154,31 @@ fn a_refusal_names_the_field_and_what_is_allowed_and_quotes_nothing() {
     );
     assert!(!refusal.message.contains("hunter2"), "{}", refusal.message);
     assert!(refusal.digest.is_some());
+    for (read, allowed) in [
+        (Vec::new(), "allowed are paths inside the workspace /srv/files: name"),
+        (
+            vec!["/usr/share".to_owned()],
+            "allowed are paths inside the workspace /srv/files, and to read in /usr/share: name",
+        ),
+    ] {
+        let (rules, bounds) = (rules(&usual()), Bounds { read, ..bounds() });
+        let refusal = judge(Some(br#"{"path":"../a"}"#), &rules, Some(&bounds)).unwrap_err();
+        assert!(refusal.message.contains(allowed), "{}", refusal.message);
+    }
     let refusal = outcome(r#"{"link":"https://api.exampel.org/hunter2"}"#, &usual()).unwrap_err();
     assert_eq!(
         refusal.message,
         "the URL in /link names a host that is not allowed (did you mean api.example.org?); allowed are api.example.org:443: \
          use `https://` and one of these"
     );
+}
+
+#[test]
+fn rules_of_a_tool_say_whether_a_pattern_is_not_checked() {
+    let partial = |pattern: &str| {
+        let text = format!(r#"{{"properties":{{"a":{{"pattern":"{pattern}"}}}}}}"#);
+        let schema = ArgumentSchema::compile(text.as_bytes(), Closing::Closed).unwrap();
+        ToolRules::new(LIMITS, schema, &FieldRules::nothing()).is_partial()
+    };
+    assert_eq!(["^a$", "(?=a)b"].map(partial), [false, true]);
 }

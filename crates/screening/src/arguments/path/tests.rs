@@ -57,6 +57,7 @@ fn what_stays_inside_passes_with_its_way_from_there() {
         "**/*.rs",
         "-rf",
         "con.txt",
+        "a/ /b",
     ] {
         assert_eq!(fault(honest), None, "{honest:?}");
     }
@@ -109,6 +110,8 @@ fn every_way_out_is_refused() {
         ("\u{2025}/etc", PathFault::Parent),
         ("\u{2024}\u{2024}/etc", PathFault::Parent),
         ("\u{fe52}./etc", PathFault::Parent),
+        ("\u{2026}/etc", PathFault::Parent),
+        ("a/\u{fe19}", PathFault::Parent),
         ("..\u{2215}etc", PathFault::LookAlike),
         ("..\u{2044}etc", PathFault::LookAlike),
         ("..\u{ff0f}etc", PathFault::LookAlike),
@@ -156,6 +159,7 @@ fn every_way_out_is_refused() {
     assert_eq!(fault(&"a".repeat(256)), Some(PathFault::TooLong));
     assert_eq!(fault(&"a/".repeat(2048)), Some(PathFault::TooLong));
     assert_eq!(fault(&"a".repeat(255)), None);
+    assert_eq!(fault(&format!("{}a", "a/".repeat(2047))), None, "4,095 bytes");
 }
 
 #[test]
