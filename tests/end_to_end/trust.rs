@@ -2,6 +2,7 @@
 //! somebody else, or is gone starts nothing; a registry's document is compared before anything is kept.
 
 mod certificate;
+mod identity;
 mod import;
 
 use std::os::unix::fs::PermissionsExt as _;

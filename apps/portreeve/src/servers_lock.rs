@@ -3,6 +3,7 @@
 //! ADR 0070: locks are signed notes beside the lock.
 
 mod entry;
+mod identity;
 mod named;
 mod signature;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::package::{self, Locked};
 
 pub(crate) use entry::{Entry, changed_file};
+pub(crate) use identity::identity;
 pub(crate) use named::named_files;
 pub(crate) use signature::{Signed, signed};
 

@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod discovery;
+mod identities;
 mod orders;
 mod plan;
 mod ports;
@@ -29,7 +30,7 @@ use tokio::sync::watch;
 use vocabulary::Clock;
 
 pub(crate) use self::discovery::note as inventory_note;
-pub(crate) use self::orders::{Configured, approve_as_seen, heed_order, said};
+pub(crate) use self::orders::{Books, Configured, approve_item, heed_item};
 pub(crate) use self::plan::{facts, ledger_settings, limit_rules};
 pub(crate) use self::ports::shown;
 pub use self::ports::{StateActivity, StateTokens};
@@ -99,6 +100,7 @@ impl Started {
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
         running.note_barred(None).await?;
+        running.meet_servers().await?;
         let limiter = running.with_current(|current| current.limiter.clone());
         let quotas = quotas::Keeper::start(limiter, running.store.clone())?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use policy::{Discovery, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown};
-use vocabulary::{ActorType, Authn, Clock, Principal, Risk, ServerId, ServerScope, Trust};
+use vocabulary::{ActorType, Authn, Clock, Digest, Principal, Risk, ServerId, ServerScope, Trust};
 
 const SERVERS: usize = 10;
 const TOOLS_EACH: usize = 50;
@@ -44,6 +44,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
         let own = ServerFacts {
             id: id.clone(),
             trust: Trust::Internal,
+            identity: policy::ServerIdentity::new("https://bench.example/", Digest::of(b"bench")),
             tier: policy::SandboxTier::default(),
             tools: risks,
         };

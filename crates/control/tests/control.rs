@@ -200,6 +200,7 @@ fn facts() -> ServerFacts {
     ServerFacts {
         id: id(),
         trust: Trust::Unknown,
+        identity: policy::ServerIdentity::new("https://files.example/", Digest::of(b"files")),
         tier: policy::SandboxTier::default(),
         tools: BTreeMap::new(),
     }

@@ -353,6 +353,7 @@ fn waits(entry: &ToolEntry) -> bool {
         | Standing::Disabled
         | Standing::Quarantined(
             QuarantineCause::Doubtful
+            | QuarantineCause::IdentityChanged(_)
             | QuarantineCause::Shadowing(_)
             | QuarantineCause::Changed { .. }
             | QuarantineCause::BadDefinition(_),

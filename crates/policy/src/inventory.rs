@@ -11,6 +11,7 @@ use vocabulary::{
 
 pub(crate) mod diff;
 pub(crate) mod entry;
+pub(crate) mod identity;
 pub(crate) mod item;
 pub(crate) mod offered;
 pub(crate) mod pin;
@@ -21,6 +22,7 @@ use entry::{
     Before, DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry,
     read,
 };
+use identity::ServerIdentity;
 use item::ItemEntry;
 use pin::{Presence, StoredServer, StoredTool};
 use word::{ItemId, ItemKind, Word};
@@ -32,6 +34,8 @@ pub struct ServerFacts {
     pub id: ServerId,
     /// How far it is trusted.
     pub trust: Trust,
+    /// By what it is known again.
+    pub identity: ServerIdentity,
     /// The sandbox it runs in.
     pub tier: SandboxTier,
     /// The operator's word on single tools: by name, the risk if it was given.
@@ -63,6 +67,8 @@ pub struct ServerEntry {
     pub tier: SandboxTier,
     /// When it was discovered first; `None` if it never was.
     pub discovered: Option<Timestamp>,
+    /// Whom some of what it offers was approved of, where that is another server and the operator vouches for neither.
+    pub approved_as: Option<ServerIdentity>,
     /// The eras it was seen in; empty where that is not known.
     pub eras: BTreeSet<Era>,
     /// Its approved instructions; changed ones are withheld.
@@ -115,7 +121,10 @@ impl Inventory {
             let offered = stored.tools.iter().filter(|tool| tool.presence == Presence::Offered);
             tools.extend(offered.map(|tool| {
                 let word = stored.word(ItemKind::Tool, tool.name.as_str());
-                tool_entry(facts, tool, word, risk_of)
+                let mut entry = tool_entry(facts, tool, word, risk_of);
+                let of = (ItemKind::Tool, tool.name.as_str(), entry.definition_hash);
+                entry.standing = stored.as_this_server(facts, of, entry.standing);
+                entry
             }));
             items.extend(item::instructions(facts, stored).map(Arc::new));
         }
@@ -323,16 +332,20 @@ fn server_entry(facts: &ServerFacts, stored: Option<&StoredServer>) -> ServerEnt
         trust: facts.trust,
         tier: facts.tier,
         discovered: stored.and_then(|stored| stored.discovered),
+        approved_as: stored.and_then(|stored| stored.approved_as(facts)).cloned(),
         eras: stored.map(|stored| stored.eras.clone()).unwrap_or_default(),
-        instructions: stored.and_then(released).map(Arc::from),
+        instructions: stored.and_then(|stored| released(facts, stored)).map(Arc::from),
     }
 }
 
-/// The approved instructions, unless an operator has disabled them.
-fn released(stored: &StoredServer) -> Option<&str> {
-    let word = stored.word(ItemKind::Instructions, "");
-    let is_disabled = word.is_some_and(|word| word.disabled.is_some());
-    stored.instructions.released().filter(|_| !is_disabled)
+/// The instructions, if they may be shown.
+fn released<'a>(facts: &ServerFacts, stored: &'a StoredServer) -> Option<&'a str> {
+    let entry = item::instructions(facts, stored)?;
+    stored
+        .instructions
+        .seen
+        .as_deref()
+        .filter(|_| entry.standing == Standing::Approved)
 }
 
 fn tool_entry(facts: &ServerFacts, tool: &StoredTool, word: Option<&Word>, risk_of: RiskOf<'_>) -> ToolEntry {

@@ -26,6 +26,7 @@ pub use inventory::diff::{Changed, Difference, all_added, differences};
 pub use inventory::entry::{
     Before, DefinitionFault, InputState, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry,
 };
+pub use inventory::identity::{Bound, Pin, Replaced, ServerIdentity, meet};
 pub use inventory::item::ItemEntry;
 pub use inventory::offered::Shown;
 pub use inventory::pin::{

@@ -8,8 +8,8 @@ use vocabulary::json::{Limits, Value};
 use vocabulary::{ActorType, Authn, Digest, Face, Principal, Risk, ServerId, ServerScope, Timestamp, Trust, canonical};
 
 use crate::{
-    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, Shown,
-    StoredServer, Verdict, merge,
+    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, ServerIdentity,
+    Shown, StoredServer, Verdict, merge,
 };
 
 pub(crate) const ANYBODY: Face = Face::LEAST;
@@ -26,9 +26,15 @@ pub(crate) fn facts(id: &str, trust: Trust) -> ServerFacts {
     ServerFacts {
         id: server(id),
         trust,
+        identity: identity("one"),
         tier: crate::SandboxTier::default(),
         tools: BTreeMap::new(),
     }
+}
+
+/// A server's identity by its name.
+pub(crate) fn identity(name: &str) -> ServerIdentity {
+    ServerIdentity::new(name, Digest::of(name.as_bytes()))
 }
 
 pub(crate) fn definition(name: &str, annotations: &str) -> String {

@@ -39,6 +39,7 @@ fn facts() -> ServerFacts {
     ServerFacts {
         id: ServerId::parse("lab").expect("an id"),
         trust: Trust::Unknown,
+        identity: portreeve_policy::ServerIdentity::new("https://lab.example/", Digest::of(b"lab")),
         tier: portreeve_policy::SandboxTier::default(),
         tools: BTreeMap::new(),
     }

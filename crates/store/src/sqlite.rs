@@ -12,6 +12,7 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use vocabulary::{Digest, Timestamp};
 
 pub(crate) mod activity;
+pub(crate) mod identities;
 pub(crate) mod inventory;
 pub(crate) mod quotas;
 pub(crate) mod tokens;
@@ -209,6 +210,17 @@ const MIGRATIONS: &[&str] = &[
     // Whoever had an admin token before there were roles could do everything.
     "ALTER TABLE tokens ADD COLUMN role TEXT;
     UPDATE tokens SET role = 'operator' WHERE kind = 'admin';",
+    "ALTER TABLE servers ADD COLUMN identity TEXT;
+    ALTER TABLE servers ADD COLUMN identity_digest BLOB;
+    CREATE TABLE bound (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        identity TEXT NOT NULL,
+        identity_digest BLOB NOT NULL,
+        PRIMARY KEY (server, kind, name, definition)
+    ) STRICT;",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

@@ -14,7 +14,10 @@ use ledger::{
     Arrival, CredentialFacts, DecisionFacts, Ending, Event, Intent, Ledger, LedgerReader, MessageFacts, Note, Outcome,
     Position, Settings, TokenMode, TokenSource, Verdict,
 };
-use policy::{InventoryStore, ItemKind, Presence, Said, StoredInstructions, StoredServer, StoredTool, Word, Words};
+use policy::{
+    Bound, InventoryStore, ItemKind, Presence, Said, ServerIdentity, StoredInstructions, StoredServer, StoredTool,
+    Word, Words,
+};
 use portreeve_store::{
     Activity, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store, StoreFault,
     TokenKind, TokenRow,
@@ -121,6 +124,7 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         by: by.to_owned(),
         at: Timestamp::from_micros(7),
     };
+    let identity = |name: &str| ServerIdentity::new(name, Digest::of(name.as_bytes()));
     let word = |disabled: Option<&str>, risk: Option<Risk>| Word {
         disabled: disabled.map(said),
         risk: risk.map(|risk| (risk, said("carl"))),
@@ -131,6 +135,12 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
     };
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),
+        identity: Some(identity("one")),
+        bound: Bound::from([
+            ((ItemKind::Tool, "a".into(), Digest::of(b"1")), identity("one")),
+            ((ItemKind::Tool, "a".into(), Digest::of(b"2")), identity("two")),
+            ((ItemKind::Instructions, "".into(), Digest::of(b"1")), identity("one")),
+        ]),
         discovered: Some(Timestamp::from_micros(5)),
         eras: BTreeSet::from([Era::Legacy, Era::Modern]),
         forgot_pins: true,
@@ -162,6 +172,8 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
     };
     let other = StoredServer {
         id: ServerId::parse("web").unwrap(),
+        identity: None,
+        bound: Bound::new(),
         discovered: None,
         eras: BTreeSet::new(),
         forgot_pins: false,

@@ -47,9 +47,15 @@ fn approval(config: &Config, inventory: &Inventory, id: &ServerId) -> Option<Ste
     let is_known = inventory.server(id).is_some_and(|server| server.discovered.is_some());
     let is_unknown = config.servers.get(id)?.trust == Trust::Unknown;
     let how = format!("look with `portreeve tool list --server {id}`, then `portreeve tool approve '{id}/*'`");
+    let before = inventory.server(id).and_then(|server| server.approved_as.as_ref());
     let what = match (is_known, waiting) {
         (true, 0) => return None,
-        (true, _) => format!("{waiting} of its {all} tools wait for approval"),
+        (true, _) => match before {
+            Some(before) => {
+                format!("{waiting} of its {all} tools wait: they were approved of another server, {before}")
+            }
+            None => format!("{waiting} of its {all} tools wait for approval"),
+        },
         (false, _) if is_unknown => "its tools will wait for approval once it was discovered".to_owned(),
         (false, _) => return None,
     };

@@ -14,12 +14,12 @@ use policy::{
     StoredServer, Usage,
 };
 use store::{Activity, Store};
-use vocabulary::{Clock, Digest, Risk, ServerId, ToolName, lock};
+use vocabulary::{Clock, Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
-    Configured, StateActivity, StateTokens, approve_as_seen, facts, heed_order, inventory_note, launcher_now,
-    ledger_settings, limit_rules, said, shown, supposing,
+    Books, Configured, StateActivity, StateTokens, approve_item, facts, heed_item, inventory_note, launcher_now,
+    ledger_settings, limit_rules, shown, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -137,36 +137,15 @@ impl ports::Inventory for Desk {
     }
 
     fn approve(&self, item: &ItemId, seen: Digest, operator: &Operator) -> Result<Approval, PortError> {
-        self.with_stored(&item.server, |stored| approve_as_seen(stored, item, seen), operator)
-            .map(|done| match done {
-                None => Approval::NotOffered,
-                Some(Ok(())) => Approval::Approved,
-                Some(Err(instead)) => instead,
-            })
+        approve_item(self, (item, seen), operator)
     }
 
     fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError> {
-        let facts = facts(&self.config.servers, launcher_now(&self.config).as_deref());
-        let configured = Configured {
-            facts: facts.iter().find(|facts| facts.id == item.server),
-            risk_of: &|name, description| self.config.risk_of(name, description),
-        };
-        let said = said(operator, Clock::system().now());
-        self.with_stored(
-            &item.server,
-            |stored| heed_order(stored, &configured, (item, order), said),
-            operator,
-        )
-        .map(|done| match done {
-            None => Heeded::NotOffered,
-            Some(Ok(())) => Heeded::Done,
-            Some(Err(instead)) => instead,
-        })
+        heed_item(self, (item, order), operator)
     }
 }
 
-impl Desk {
-    /// Changes what is stored of a server, and records it first. `None` if nothing is stored of it.
+impl Books for Desk {
     fn with_stored<Instead>(
         &self,
         server: &ServerId,
@@ -185,6 +164,18 @@ impl Desk {
         self.log.append(Event::Inventory(note)).map_err(PortError::new)?;
         self.store.save(&known).map_err(PortError::new)?;
         Ok(Some(Ok(())))
+    }
+
+    fn with_configured<T>(&self, server: &ServerId, read: impl FnOnce(&Configured<'_>) -> T) -> T {
+        let facts = facts(&self.config.servers, launcher_now(&self.config).as_deref());
+        read(&Configured {
+            facts: facts.iter().find(|facts| facts.id == *server),
+            risk_of: &|name, description| self.config.risk_of(name, description),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        Clock::system().now()
     }
 }
 

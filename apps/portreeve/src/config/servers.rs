@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use http::{HeaderName, HeaderValue, Uri};
+use policy::ServerIdentity;
 use rustls_pki_types::CertificateDer;
 use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
 use vocabulary::{Secret, ServerId, ToolName, Trust, nearest};
@@ -15,12 +16,15 @@ use super::raw::Surroundings;
 use super::state::State;
 use super::tools::{self, ToolRule};
 use super::trust::Anchors;
+use crate::servers_lock;
 
 /// A server behind the gateway.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
     /// How it is reached.
     pub reach: Reach,
+    /// By what it is known again.
+    pub identity: ServerIdentity,
     /// Which era of the protocol it speaks.
     pub era: Era,
     /// What callers share.
@@ -220,17 +224,20 @@ impl Server {
                 section.fault("credential", complaint.hint("hand the secret over in `sandbox.env`"));
             }
         }
-        let barred = reach
+        let placed = reach.as_ref().zip(place);
+        let identity = placed
             .as_ref()
-            .zip(place)
-            .and_then(|(reach, place)| place.stranger(reach));
+            .map(|(reach, place)| servers_lock::identity(place.id, reach, place.state));
+        let barred = placed.and_then(|(reach, place)| place.stranger(reach));
         if let Some(why) = &barred {
             let hint = "look at what it is now, then sign: `portreeve server sign --key FILE`";
             section.obstacle_here(Complaint::new(format!("{}{why}", locked::NOT_STARTED)).hint(hint));
         }
         section.finish();
+        let reach = reach?;
         Some(Self {
-            reach: reach?,
+            identity: identity?,
+            reach,
             era: era?,
             isolation: isolation?,
             trust: trust?,

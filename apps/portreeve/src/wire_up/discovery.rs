@@ -302,6 +302,7 @@ fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
     merged.events.iter().filter_map(|event| match &event.change {
         Change::ToolAdded { tool, .. } | Change::ToolChanged { tool, .. } => Some(tool),
         Change::Discovered { .. }
+        | Change::IdentityChanged { .. }
         | Change::ToolVanished { .. }
         | Change::ToolRejected { .. }
         | Change::Shadowing { .. }
@@ -403,6 +404,10 @@ pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
         None => event.server.to_string(),
     };
     let (action, message) = (event.change.action(), event.change.to_string());
+    if let Change::IdentityChanged { .. } = event.change {
+        // An address or a program's name is in the message.
+        return Note::done(&action, actor, Some(&subject), &without_secrets(&message));
+    }
     if let Change::Shadowing { .. } = event.change {
         // Another tool's name is in the message.
         return Note::refused(&action, actor, Some(&subject), &without_secrets(&message));

@@ -216,6 +216,7 @@ pub(crate) fn facts(servers: &BTreeMap<ServerId, config::Server>, launcher: Opti
     let of_server = |(id, server): (&ServerId, &config::Server)| ServerFacts {
         id: id.clone(),
         trust: server.trust,
+        identity: server.identity.clone(),
         tier: tier_of(&server.reach, launcher),
         tools: server
             .tools

@@ -18,7 +18,7 @@ use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, Token
 use vocabulary::{Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
-use super::orders::{Configured, approve_as_seen, heed_order, said};
+use super::orders::{Books, Configured, approve_item, heed_item};
 use super::plan;
 use super::running::{Running, issued};
 use super::suppose::supposing;
@@ -251,41 +251,16 @@ impl ports::Inventory for Helm {
     }
 
     fn approve(&self, item: &ItemId, seen: Digest, operator: &Operator) -> Result<Approval, PortError> {
-        self.with_stored(&item.server, |stored| approve_as_seen(stored, item, seen), operator)
-            .map(|done| match done {
-                None => Approval::NotOffered,
-                Some(Ok(())) => Approval::Approved,
-                Some(Err(instead)) => instead,
-            })
+        approve_item(self, (item, seen), operator)
     }
 
     fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError> {
-        let running = &self.running;
-        let (config, facts) = running.with_current(|current| {
-            let launcher = running.launcher.get().map(|launcher| &**launcher);
-            (current.config.clone(), plan::facts(&current.config.servers, launcher))
-        });
-        let configured = Configured {
-            facts: facts.iter().find(|facts| facts.id == item.server),
-            risk_of: &|name, description| config.risk.of_tool(name, description),
-        };
-        let said = said(operator, running.clock.now());
-        self.with_stored(
-            &item.server,
-            |stored| heed_order(stored, &configured, (item, order), said),
-            operator,
-        )
-        .map(|done| match done {
-            None => Heeded::NotOffered,
-            Some(Ok(())) => Heeded::Done,
-            Some(Err(instead)) => instead,
-        })
+        heed_item(self, (item, order), operator)
     }
 }
 
-impl Helm {
-    /// Changes what is stored of a server, records it, keeps it and puts it in force: in this order, and nothing of it where the
-    /// change is not taken. `None` if nothing is stored of it.
+impl Books for Helm {
+    /// Recorded, then kept, then in force.
     fn with_stored<Instead>(
         &self,
         server: &ServerId,
@@ -307,6 +282,22 @@ impl Helm {
         running.with_current(|current| current.stored.insert(server.clone(), stored));
         running.rebuild();
         Ok(Some(Ok(())))
+    }
+
+    fn with_configured<T>(&self, server: &ServerId, read: impl FnOnce(&Configured<'_>) -> T) -> T {
+        let running = &self.running;
+        let (config, facts) = running.with_current(|current| {
+            let launcher = running.launcher.get().map(|launcher| &**launcher);
+            (current.config.clone(), plan::facts(&current.config.servers, launcher))
+        });
+        read(&Configured {
+            facts: facts.iter().find(|facts| facts.id == *server),
+            risk_of: &|name, description| config.risk.of_tool(name, description),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.running.clock.now()
     }
 }
 

@@ -123,7 +123,7 @@ impl Running {
         };
         tracing::info!(message = note.message, "reload");
         let recorded = match self.ledger.append_event(Event::Admin(note)).await {
-            Ok(_) => self.note_barred(Some(&before)).await,
+            Ok(_) => self.note_barred(Some(&before)).await.and(self.meet_servers().await),
             Err(error) => Err(error.into()),
         };
         if let Err(error) = recorded {

@@ -293,6 +293,7 @@ fn facts() -> ServerFacts {
     ServerFacts {
         id: files(),
         trust: Trust::Internal,
+        identity: policy::ServerIdentity::new("https://files.example/", Digest::of(b"files")),
         tier: SandboxTier::Outside,
         tools: risks.map(|(name, risk)| (name.to_owned(), Some(risk))).into(),
     }

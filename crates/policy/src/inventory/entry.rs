@@ -9,6 +9,7 @@ use vocabulary::json::{Fault, Limits, Value};
 use vocabulary::{Audience, Digest, Hints, Risk, RiskSource, Shadowing, ToolId, ToolName, Trust, canonical};
 
 use crate::inventory::SandboxTier;
+use crate::inventory::identity::Replaced;
 use crate::inventory::word::Word;
 
 /// The largest definition (and the largest instructions) that is kept.
@@ -117,6 +118,8 @@ pub enum QuarantineCause {
         /// The digest that was approved.
         approved: Digest,
     },
+    /// It was approved of another server, whose name this one has now.
+    IdentityChanged(Box<Replaced>),
     /// It may be taken for another server's tool, or is set against one.
     Shadowing(Shadowing),
     /// The definition cannot be used at all; approval does not help.

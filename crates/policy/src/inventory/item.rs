@@ -48,6 +48,7 @@ pub(super) fn instructions(facts: &ServerFacts, stored: &StoredServer) -> Option
     let seen = Digest::of(text.as_bytes());
     let word = stored.word(ItemKind::Instructions, "").cloned().unwrap_or_default();
     let before = pinned.approved_text.as_deref().map(str::as_bytes);
+    let own = standing(seen, pinned.approved, facts.trust, &word);
     Some(ItemEntry {
         id: ItemId {
             server: facts.id.clone(),
@@ -57,7 +58,7 @@ pub(super) fn instructions(facts: &ServerFacts, stored: &StoredServer) -> Option
         trust: facts.trust,
         definition: text.as_bytes().into(),
         definition_hash: seen,
-        standing: standing(seen, pinned.approved, facts.trust, &word),
+        standing: stored.as_this_server(facts, (ItemKind::Instructions, "", seen), own),
         approved: pinned.approved,
         before: before
             .filter(|text| pinned.approved == Some(Digest::of(text)))

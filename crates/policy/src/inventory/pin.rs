@@ -13,6 +13,7 @@ pub use self::change::{Change, InventoryEvent};
 use self::merge::merge_tools;
 use super::ServerFacts;
 use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, read};
+use super::identity::{Bound, ServerIdentity, meet};
 use super::offered::{Shown, offered};
 use super::word::{ItemKind, Word, Words};
 
@@ -21,6 +22,10 @@ use super::word::{ItemKind, Word, Words};
 pub struct StoredServer {
     /// The server.
     pub id: ServerId,
+    /// By what it was known when it was met last; `None` where nobody has kept that.
+    pub identity: Option<ServerIdentity>,
+    /// As whom it was known when each definition was approved.
+    pub bound: Bound,
     /// When it was discovered first; `None` before that.
     pub discovered: Option<Timestamp>,
     /// The eras it was seen in last; empty where nobody has kept that.
@@ -196,8 +201,10 @@ pub enum ApproveFault {
 pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts, now: Timestamp) -> Merged {
     let server = seen.server;
     let first = stored.as_ref().is_none_or(|stored| stored.discovered.is_none());
-    let before = stored.unwrap_or(StoredServer {
+    let mut before = stored.unwrap_or(StoredServer {
         id: server.clone(),
+        identity: None,
+        bound: Bound::new(),
         discovered: None,
         eras: BTreeSet::new(),
         forgot_pins: false,
@@ -205,6 +212,7 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         tools: Vec::new(),
         words: Words::new(),
     });
+    let other = meet(&mut before, facts);
     let arrival = Arrival {
         trust: facts.trust,
         first,
@@ -218,24 +226,25 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
     }
     let (tools, forgot_now) = merge_tools(before.tools, offered, arrival, &mut changes);
     let instructions = merge_instructions(before.instructions, seen.instructions, arrival, &mut changes);
-    let discovered = before.discovered.or(Some(now));
+    let mut stored = StoredServer {
+        id: server.clone(),
+        identity: before.identity,
+        bound: before.bound,
+        discovered: before.discovered.or(Some(now)),
+        eras,
+        forgot_pins: before.forgot_pins || forgot_now,
+        instructions,
+        tools,
+        words: before.words,
+    };
+    stored.bind_approved(&facts.identity);
+    let changes = changes.into_iter().map(|change| InventoryEvent {
+        server: server.clone(),
+        change,
+    });
     Merged {
-        stored: StoredServer {
-            id: server.clone(),
-            discovered,
-            eras,
-            forgot_pins: before.forgot_pins || forgot_now,
-            instructions,
-            tools,
-            words: before.words,
-        },
-        events: changes
-            .into_iter()
-            .map(|change| InventoryEvent {
-                server: server.clone(),
-                change,
-            })
-            .collect(),
+        stored,
+        events: other.into_iter().chain(changes).collect(),
     }
 }
 

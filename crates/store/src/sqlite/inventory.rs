@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use policy::{InventoryStore, Presence, StoreError, StoredInstructions, StoredServer, StoredTool};
+use policy::{InventoryStore, Presence, ServerIdentity, StoreError, StoredInstructions, StoredServer, StoredTool};
 use rusqlite::{Connection, Row, params};
 use vocabulary::{Audience, CapabilitySet, Digest, Era, ServerId, Timestamp, ToolName};
 
-use super::{Store, StoreFault, digest_of, time_of, words};
+use super::{Store, StoreFault, digest_of, identities, time_of, words};
 
 impl InventoryStore for Store {
     fn load(&self) -> Result<Vec<StoredServer>, StoreError> {
@@ -20,7 +20,8 @@ impl InventoryStore for Store {
 
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
     let mut servers = connection.prepare(
-        "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text
+        "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text,
+                identity, identity_digest
          FROM servers ORDER BY id",
     )?;
     let mut tools = connection.prepare(
@@ -35,6 +36,7 @@ fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
             .map(|row| row?.ok_or(StoreFault::Damaged { table: "tools" }))
             .collect::<Result<_, StoreFault>>()?;
         server.words = words::load(connection, &server.id)?;
+        server.bound = identities::load(connection, &server.id)?;
         Ok(server)
     })
     .collect()
@@ -45,8 +47,9 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     let id = server.id.as_str();
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
-        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text,
+                              identity, identity_digest)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
@@ -55,6 +58,8 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
             server.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>().join(" "),
             server.forgot_pins,
             server.instructions.approved_text,
+            server.identity.as_ref().map(ServerIdentity::shown),
+            server.identity.as_ref().map(|identity| identity.digest().as_bytes().to_vec()),
         ],
     )?;
     let mut insert = transaction.prepare(
@@ -81,6 +86,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     }
     drop(insert);
     words::save(&transaction, server)?;
+    identities::save(&transaction, server)?;
     transaction.commit()?;
     Ok(())
 }
@@ -92,6 +98,12 @@ fn raw(digest: &Digest) -> &[u8] {
 fn read_server(row: &Row<'_>) -> Option<StoredServer> {
     Some(StoredServer {
         id: ServerId::parse(&row.get::<_, String>(0).ok()?).ok()?,
+        identity: match (row.get::<_, Option<String>>(7).ok()?, read_digest(row, 8)?) {
+            (Some(shown), Some(digest)) => Some(ServerIdentity::new(shown, digest)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return None,
+        },
+        bound: Default::default(),
         discovered: row.get::<_, Option<i64>>(1).ok()?.map(time_of),
         eras: row
             .get::<_, String>(4)

@@ -51,6 +51,14 @@ fn one_definition(told: &Value, paint: Paint) -> Vec<String> {
         ("-", false) => format!("{id}: nobody has approved it yet; it is {new}"),
         (_, false) => format!("{id}: approved as {old}, now {new}"),
     }];
+    if told.get("server_identity").is_some_and(Value::is_object) {
+        let name = |of: &str| output::printable(&cell(told, &format!("/server_identity/{of}")));
+        lines.push(format!(
+            "  server changed: approved of {}, now {}",
+            name("approved"),
+            name("now")
+        ));
+    }
     if let Some(note) = told.get("note").and_then(Value::as_str) {
         lines.push(format!("  {note}"));
     }

@@ -4,6 +4,8 @@ use policy::{Changed, ItemEntry, ItemKind, ToolEntry, all_added, differences};
 use serde_json::{Value, json};
 use vocabulary::{Digest, Risk};
 
+use super::view::replaced;
+
 /// A definition and what is known of the one that was approved.
 struct Pinned<'a> {
     approved: Option<Digest>,
@@ -21,6 +23,7 @@ pub(super) fn of_tool(tool: &ToolEntry) -> Value {
     };
     let mut shown = pinned.shown(tool.id.to_string(), ItemKind::Tool);
     if let Some(members) = shown.as_object_mut() {
+        members.insert("server_identity".to_owned(), replaced(&tool.standing));
         let old = match (&tool.before, tool.approved) {
             (Some(before), _) => Some(before.risk),
             (None, Some(approved)) if approved == tool.definition_hash => Some(tool.risk),
@@ -39,7 +42,11 @@ pub(super) fn of_item(item: &ItemEntry) -> Value {
         before: item.before.as_deref(),
         definition: &item.definition,
     };
-    pinned.shown(item.id.to_string(), item.id.kind)
+    let mut shown = pinned.shown(item.id.to_string(), item.id.kind);
+    if let Some(members) = shown.as_object_mut() {
+        members.insert("server_identity".to_owned(), replaced(&item.standing));
+    }
+    shown
 }
 
 impl Pinned<'_> {

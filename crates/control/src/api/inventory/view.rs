@@ -25,8 +25,19 @@ fn cause(standing: &Standing) -> Value {
         Standing::Quarantined(QuarantineCause::NewTool) => "new_tool".into(),
         Standing::Quarantined(QuarantineCause::Doubtful) => "doubtful".into(),
         Standing::Quarantined(QuarantineCause::Changed { .. }) => "changed".into(),
+        Standing::Quarantined(QuarantineCause::IdentityChanged(_)) => "identity_changed".into(),
         Standing::Quarantined(QuarantineCause::BadDefinition(fault)) => fault.to_string().into(),
         Standing::Quarantined(QuarantineCause::Shadowing(why)) => why.to_string().into(),
+    }
+}
+
+/// Whom it was approved of and who offers it, where that is not the same server; null where it is.
+pub(super) fn replaced(standing: &Standing) -> Value {
+    match standing {
+        Standing::Quarantined(QuarantineCause::IdentityChanged(replaced)) => {
+            json!({ "approved": replaced.approved.to_string(), "now": replaced.now.to_string() })
+        }
+        Standing::Approved | Standing::Disabled | Standing::Quarantined(_) => Value::Null,
     }
 }
 
@@ -45,6 +56,7 @@ pub(super) fn tool(tool: &ToolEntry) -> Value {
         "trust": tool.trust.as_str(),
         "standing": standing_word(&tool.standing),
         "cause": cause(&tool.standing),
+        "server_identity": replaced(&tool.standing),
         "input_schema": tool.input.as_str(),
         "output_schema": tool.output.as_str(),
         "shown_to": {
@@ -79,6 +91,7 @@ pub(super) fn item(item: &ItemEntry) -> Value {
             Standing::Quarantined(QuarantineCause::NewTool) => "new".into(),
             standing @ (Standing::Approved | Standing::Quarantined(_) | Standing::Disabled) => cause(standing),
         },
+        "server_identity": replaced(&item.standing),
         "output_schema": OutputState::Absent.as_str(),
         "definition_hash": item.definition_hash.to_string(),
         "approved_hash": item.approved.map(|digest| digest.to_string()),
@@ -188,6 +201,7 @@ pub(super) fn server_view(server: &ServerView, inventory: &policy::Inventory) ->
         "log": trouble.and_then(|trouble| trouble.log.as_ref()),
         "hints": trouble.map(|trouble| &trouble.hints),
         "tier": entry.map(|entry| entry.tier.as_str()),
+        "approved_as": entry.and_then(|entry| entry.approved_as.as_ref()).map(ToString::to_string),
         "eras": entry.map(|entry| entry.eras.iter().map(|era| era.as_str()).collect::<Vec<_>>()),
         "standings": standings(server, inventory),
         "discovered": entry.and_then(|entry| entry.discovered).map(|time| time.to_string()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use vocabulary::{Digest, Risk, ServerId, Shadowing, ToolName};
 
 use crate::inventory::entry::{DefinitionFault, QuarantineCause, Standing};
+use crate::inventory::identity::ServerIdentity;
 use crate::inventory::word::ItemKind;
 
 /// A change in the inventory, for the log; names and digests, no contents.
@@ -25,6 +26,15 @@ pub enum Change {
     Discovered {
         /// How many usable tools it offers.
         tools: usize,
+    },
+    /// The server is another than the one that had its name before.
+    IdentityChanged {
+        /// Who it was.
+        before: ServerIdentity,
+        /// Who it is.
+        now: ServerIdentity,
+        /// How many approvals of the other do not count for it.
+        waiting: usize,
     },
     /// A tool was seen that was not there before.
     ToolAdded {
@@ -109,6 +119,18 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Discovered { tools } => write!(f, "the server was discovered with {tools} usable tool(s)"),
+            Self::IdentityChanged {
+                before,
+                now,
+                waiting: 0,
+            } => write!(
+                f,
+                "the server is another: it was {before}, it is {now}; what was approved counts for it"
+            ),
+            Self::IdentityChanged { before, now, waiting } => write!(
+                f,
+                "the server is another: it was {before}, it is {now}; {waiting} approval(s) of the other do not count for it"
+            ),
             Self::ToolAdded { seen, standing, .. } => write!(f, "a tool was added ({seen}): {standing}"),
             Self::ToolChanged { seen, standing, .. } => write!(f, "the definition changed (now {seen}): {standing}"),
             Self::ToolVanished { .. } => f.write_str("the tool is not offered any more"),
@@ -130,6 +152,7 @@ impl Change {
     pub fn action(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Discovered { .. } => "server_discovered",
+            Self::IdentityChanged { .. } => "server_identity_changed",
             Self::ToolAdded { .. } => "tool_added",
             Self::ToolChanged { .. } => "tool_changed",
             Self::ToolVanished { .. } => "tool_vanished",
@@ -157,7 +180,10 @@ impl Change {
             Self::Classified { tool: name, .. } | Self::Disabled { name, .. } | Self::Enabled { name, .. } => {
                 Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref)
             }
-            Self::Discovered { .. } | Self::InstructionsChanged { .. } | Self::InstructionsApproved { .. } => None,
+            Self::Discovered { .. }
+            | Self::IdentityChanged { .. }
+            | Self::InstructionsChanged { .. }
+            | Self::InstructionsApproved { .. } => None,
         }
     }
 
@@ -169,6 +195,7 @@ impl Change {
             Self::ToolApproved { approved, .. } | Self::InstructionsApproved { approved } => Some(*approved),
             Self::InstructionsChanged { seen } => *seen,
             Self::Discovered { .. }
+            | Self::IdentityChanged { .. }
             | Self::ToolVanished { .. }
             | Self::ToolRejected { .. }
             | Self::Shadowing { .. }
@@ -190,6 +217,9 @@ impl fmt::Display for Standing {
                 f.write_str("quarantined: the definition holds what nobody sees, or a secret")
             }
             Self::Quarantined(QuarantineCause::Changed { .. }) => f.write_str("quarantined: definition changed"),
+            Self::Quarantined(QuarantineCause::IdentityChanged(_)) => {
+                f.write_str("quarantined: approved of another server that had this name")
+            }
             Self::Quarantined(QuarantineCause::BadDefinition(fault)) => write!(f, "quarantined: {fault}"),
             Self::Quarantined(QuarantineCause::Shadowing(why)) => write!(f, "quarantined: {why}"),
         }
