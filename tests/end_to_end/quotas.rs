@@ -348,7 +348,7 @@ async fn a_forged_or_missing_session_is_no_way_round_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_and_completions_have_limits_of_their_own() {
+async fn lists_have_limits_of_their_own() {
     let rate = json!([
         {"per": "principal", "calls": 2, "window": "1h"},
         {"per": "principal", "calls": 4, "window": "1h", "methods": "lists"},

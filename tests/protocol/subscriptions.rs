@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Beat, Harbour, Speaks, eventually};
+use crate::support::{Beat, Harbour, Speaks, Turn, eventually};
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 const UPDATED: &str = "notifications/resources/updated";
@@ -124,7 +124,7 @@ async fn a_list_that_changes_is_asked_for_again_and_told_to_those_it_concerns() 
         let changed = Beat::notify("notifications/tools/list_changed", &json!({}));
         harbour.peer.always(
             "read",
-            crate::support::Turn::Stream(vec![changed, Beat::result(&crate::support::peer::ran("read"))]),
+            Turn::Stream(vec![changed, Beat::result(&crate::support::peer::ran("read"))]),
         );
         assert_eq!(
             modern.call("read", json!({})).await.messages().len(),
@@ -152,7 +152,7 @@ async fn a_change_that_a_server_announces_is_passed_on_though_nothing_differs() 
         let before = harbour.peer.asked("tools/list").len();
         let changed = Beat::notify("notifications/tools/list_changed", &json!({}));
         let beats = vec![changed, Beat::result(&crate::support::peer::ran("read"))];
-        harbour.peer.always("read", crate::support::Turn::Stream(beats));
+        harbour.peer.always("read", Turn::Stream(beats));
         modern.call("read", json!({})).await;
         of_ann.until("notifications/tools/list_changed").await;
         listening.until("notifications/tools/list_changed").await;
@@ -188,4 +188,38 @@ async fn a_subscription_that_is_not_kept_is_neither_told_nor_recorded_as_one_tha
         let again = agent.request("resources/subscribe", json!({"uri": "a:256"})).await;
         assert_eq!(again.result(), json!({}), "{speaks:?}: {}", again.text());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_and_completions_count_as_lists_and_are_refused_beyond() {
+    let rate = json!([{"per": "principal", "calls": 4, "window": "1h", "methods": "lists"}]);
+    let harbour = Harbour::with(Speaks::Legacy, &["read"], |setup| setup.set("limits.rate", rate)).await;
+    harbour.peer.list("prompts", &[json!({"name": "greet"})]);
+    let completed = r#"{"completion":{"values":["ann"]}}"#.to_owned();
+    harbour.peer.always("completion/complete", Turn::Result(completed));
+    harbour.gateway.home.cli(&["server", "refresh", "peer"]).success();
+    // Opening the session is one of the four.
+    let agent = harbour.agent("ann").await;
+    let complete = || {
+        let reference = json!({"type": "ref/prompt", "name": "greet"});
+        let params = json!({"ref": reference, "argument": {"name": "n", "value": ""}});
+        agent.request("completion/complete", params)
+    };
+    let subscribe = |uri: &str| agent.request("resources/subscribe", json!({"uri": uri}));
+    assert_eq!(subscribe("a:1").await.result(), json!({}));
+    assert_eq!(complete().await.result()["completion"]["values"], json!(["ann"]));
+    assert_eq!(subscribe("a:2").await.result(), json!({}));
+    for refused in [complete().await, subscribe("a:3").await] {
+        assert_eq!(
+            (refused.error_code(), refused.reason_codes()),
+            (-32003, vec!["DENY_RATE_LIMIT".to_owned()]),
+            "{}",
+            refused.text()
+        );
+        harbour.gateway.receipt_named_by(&refused);
+    }
+    assert_eq!(harbour.peer.asked("completion/complete").len(), 1);
+    assert_eq!(harbour.peer.asked("resources/subscribe").len(), 2);
+    // Calls have an allowance of their own.
+    assert_eq!(agent.call("read", json!({})).await.status, 200);
 }
