@@ -25,9 +25,10 @@ async fn a_call_under_way_is_on_disk_when_the_gateway_is_killed() {
     let town = Town::with(&["write"], |setup| setup.risk("files/write", "medium")).await;
     town.files.on("write", Act::Hang);
     let agent = town.agent("ann").await;
+    known(&agent).await;
     let ask = agent.ask(call_body("write", "{}"));
     let hanging = tokio::spawn(async move { agent.door().try_ask(&ask).await });
-    eventually("the server has the call", 10, async || !town.files.calls().is_empty()).await;
+    eventually("the server has the call", 60, async || !town.files.calls().is_empty()).await;
     // Nobody writes any more after this; what is there was there before.
     let home = town.gateway.kill().await;
     assert!(hanging.await.unwrap().is_err(), "no answer left");
@@ -62,6 +63,7 @@ async fn refuses_and_recovers(disk_under: impl FnOnce(&Path) -> SmallDisk) {
     // The disk goes before the directory it lies in.
     let (gateway, disk) = (start(home).await, disk);
     let agent = Agent::connect(&gateway, "/mcp/files", &issuer.token("ann")).await;
+    known(&agent).await;
     let mut released = vec![agent.call("write", json!({})).await];
 
     let token = gateway.home.agent_token(&["--sub", "bot"]);
@@ -93,7 +95,7 @@ async fn refuses_and_recovers(disk_under: impl FnOnce(&Path) -> SmallDisk) {
     assert_eq!(files.calls().len(), before, "a call left that is not on record");
 
     disk.free(&gateway);
-    eventually("ready again", 20, async || ready(&gateway).await == 200).await;
+    eventually("ready again", 60, async || ready(&gateway).await == 200).await;
     for tool in ["read", "write"] {
         released.push(agent.call(tool, json!({})).await);
     }
@@ -103,6 +105,11 @@ async fn refuses_and_recovers(disk_under: impl FnOnce(&Path) -> SmallDisk) {
     let home = gateway.stop().await;
     verify_chain(&lines_on_disk(&home));
     drop(disk);
+}
+
+/// A call waits for the first discovery, but not for as long as that takes on a busy machine.
+async fn known(agent: &Agent) {
+    eventually("the tools are known", 60, async || !agent.names().await.is_empty()).await;
 }
 
 /// The binary, deaf to the signal by which a limit on files would end it.

@@ -31,7 +31,10 @@ async fn call(scene: &Scene, gateway: &Gateway, server: &str, who: &str) -> Answ
 }
 
 async fn must_work(scene: &Scene, gateway: &Gateway, server: &str) {
-    let report = report_of(&call(scene, gateway, server, "ann").await);
+    // A call waits for the first discovery, but not for as long as that takes on a busy machine.
+    let agent = scene.agent(gateway, server, "ann").await;
+    eventually("its tools are known", 60, async || !agent.names().await.is_empty()).await;
+    let report = report_of(&agent.call("attempt", harmless()).await);
     assert_eq!(report.errno.as_deref(), Some("ENOENT"), "{server}: {report:?}");
 }
 
@@ -43,7 +46,7 @@ async fn must_fail(scene: &Scene, gateway: &Gateway, server: &str, code: &str) {
     assert_eq!(answer.reason_codes(), [code], "{server}");
     assert!(answer.body.len() < 4096, "{server}: {} bytes", answer.body.len());
     assert!(
-        began.elapsed() < Duration::from_secs(30),
+        began.elapsed() < Duration::from_secs(120),
         "{server}: {:?}",
         began.elapsed()
     );
@@ -57,9 +60,11 @@ async fn must_be_unknown(scene: &Scene, gateway: &Gateway, server: &str) {
     assert_eq!(answer.error_code(), -32602, "{server}: {}", answer.text());
     assert_eq!(answer.reason_codes(), ["DENY_TOOL_NOT_FOUND"], "{server}");
     let agent = Agent::connect(gateway, "/mcp", &scene.issuer.token("ann")).await;
-    let listed = agent.request("tools/list", json!({})).await.result();
-    let missing = listed["_meta"]["portreeve/unavailable"].to_string();
-    assert!(missing.contains(server), "{server} is not said to be down: {missing}");
+    eventually(&format!("{server} is said to be down"), 60, async || {
+        let listed = agent.request("tools/list", json!({})).await.result();
+        listed["_meta"]["portreeve/unavailable"].to_string().contains(server)
+    })
+    .await;
 }
 
 async fn bad_servers(stage: Stage) {
@@ -100,7 +105,7 @@ async fn servers_without_a_word(stage: Stage) {
 
 /// One that was being started when the gateway stopped goes with it, a moment later.
 async fn nothing_is_left(scene: &Scene) {
-    eventually("nothing is left", 10, async || {
+    eventually("nothing is left", 60, async || {
         processes_with(&scene.script()).is_empty()
     })
     .await;
@@ -111,7 +116,7 @@ async fn a_daemon(stage: Stage) {
     let gateway = gateway(&scene, "20s", &[&["--daemon"]]).await;
     must_work(&scene, &gateway, "daemon").await;
     let alive = scene.stage.path("workspace/daemon-alive");
-    eventually("the daemon is at work", 10, async || alive.exists()).await;
+    eventually("the daemon is at work", 60, async || alive.exists()).await;
     no_zombies(&gateway).await;
     gateway.stop().await;
     nothing_is_left(&scene).await;

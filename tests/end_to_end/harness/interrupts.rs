@@ -39,7 +39,7 @@ fn within(child: &mut Child, seconds: u64) -> Option<ExitStatus> {
 }
 
 fn wait_for(path: &Path) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while std::fs::read_to_string(path).unwrap_or_default().is_empty() {
         assert!(Instant::now() < until, "{} never came", path.display());
         std::thread::sleep(Duration::from_millis(10));
@@ -117,7 +117,7 @@ fn a_harness_that_is_killed_takes_its_hook_with_it() {
     wait_for(&workshop.path("trace"));
     child.kill().unwrap();
     child.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     let number = workshop.read("trace").trim().to_owned();
     while Path::new(&format!("/proc/{number}")).exists() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
