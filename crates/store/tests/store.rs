@@ -705,6 +705,7 @@ async fn the_index_is_built_anew_when_it_is_gone_spoiled_or_of_another_log() {
 
     // Another log in its place, shorter than what the index has seen.
     fs::remove_dir_all(log.folder.0.join("ledger")).unwrap();
+    fs::remove_file(log.folder.0.join("ledger.key")).unwrap();
     assert!(reopened().is_empty());
     let (ledger, _) = Ledger::open(&log.folder.0, Settings::new("gw/other")).unwrap();
     let _ = ledger
