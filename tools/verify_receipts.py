@@ -273,7 +273,7 @@ class Verifier:
         self.report = {"ok": False, "records": 0, "checkpoints": 0, "size": 0, "root": None, "break": None}
         self.state, self.key = state, key
         self.tree, self.roots, self.doubt, self.places = Tree(), {}, None, []
-        self.intents, self.rotations, self.pruned = {}, [], []
+        self.intents, self.rotations, self.first, self.pruned = {}, [], None, []
         self.last, self.end = 0, (os.path.join(self.folder, "00000001.jsonl"), 0)
 
     def read(self, name):
@@ -298,6 +298,11 @@ class Verifier:
         if notes:
             self.report["size"], self.report["root"] = notes[-1].size, base64.b64encode(notes[-1].root).decode()
         self.read_records(names, {note.size for note in notes}, self.report["size"])
+        if self.first:
+            seq, prev, path, offset = self.first
+            if "%d %s" % (seq - 1, prev) not in self.pruned:
+                raise Break("pruned", seq, path, offset)
+            raise CannotCheck("the beginning of this log was removed; only `portreeve receipt verify` reads such logs")
         self.judge_checkpoints(notes)
         all_path = os.path.join(self.folder, "checkpoints")
         if unreadable is not None:
@@ -321,7 +326,8 @@ class Verifier:
                 before = self.read_line(line, before, path, offset)
                 offset += len(line) + 1
                 self.end = (path, offset)
-                self.grow(line, (path, offset - len(line) - 1), wanted, signed)
+                if not self.first:
+                    self.grow(line, (path, offset - len(line) - 1), wanted, signed)
 
     def read_line(self, line, before, path, offset):
         record = read_record(line)
@@ -340,10 +346,11 @@ class Verifier:
         if not is_digest(prev) or not isinstance(seq, int) or not isinstance(ts, str):
             raise broken("spelling")
         if before is None:
-            if seq != 1:
-                # The beginning was removed: by a segment's number and by a record that says so.
-                raise CannotCheck("the beginning of this log was removed; only `portreeve receipt verify` reads such logs")
             before = {"seq": 0, "hash": "sha256:" + hashlib.sha256(log.encode()).hexdigest(), "ts": "", "log": log}
+            if seq != 1 and not path.endswith("00000001.jsonl"):
+                # The beginning was removed.
+                self.first = (seq, prev, path, offset)
+                before.update(seq=seq - 1, hash=prev)
         if seq != before["seq"] + 1:
             raise broken("sequence")
         if prev != before["hash"]:
@@ -370,6 +377,8 @@ class Verifier:
                 self.intents[id] = announced
             elif self.intents.pop(id, announced) != announced:
                 raise broken("intent")
+        elif kind == "admin" and record.get("action") == "ledger.prune":
+            self.pruned.append(record.get("subject"))
         elif kind == "admin" and record.get("action") == "ledger.key.rotate" and record.get("result") == "allow":
             self.rotations.append((seq, str(record.get("message")).rsplit(" ", 1)[-1], record.get("subject")))
 

@@ -88,8 +88,18 @@ impl KeyFiles {
 /// # Errors
 /// When the file is there and holds no key.
 pub fn stored_key(state: &Path) -> Result<Option<Verifier>, LedgerKeyFault> {
+    let files = KeyFiles::of_state(state);
+    // The key says itself what it is called: a log that was tampered with does not get to.
+    let text = fs::read_to_string(files.current_path()).map(Secret::new).ok();
+    let named = text.as_ref().and_then(|text| {
+        let vkey = Signer::vkey_in(text.expose())?.ok()?;
+        Signer::is_pair(text.expose(), &vkey).then_some(vkey)
+    });
+    if named.is_some() {
+        return Ok(named);
+    }
     let origin = crate::open::stored_origin(state).unwrap_or_default();
-    let signer = KeyFiles::of_state(state).current(&origin)?;
+    let signer = files.current(&origin)?;
     Ok(signer.map(|signer| signer.verifier().clone()))
 }
 

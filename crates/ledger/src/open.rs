@@ -165,3 +165,6 @@ fn mend(tail: &mut Tail, chain: &mut Chain, found: &Found, reader: &LedgerReader
         .sync_data()
         .map_err(OpenError::disk("bring its records to the disk"))
 }
+
+#[cfg(test)]
+mod crash;

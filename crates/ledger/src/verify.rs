@@ -138,8 +138,17 @@ impl Walk {
 
 /// Where bytes follow the last complete line of a segment.
 fn leftover(reader: &LedgerReader, ends: &[Span]) -> io::Result<Option<Position>> {
-    for segment in reader.segments()? {
-        let last = ends.iter().find(|span| span.position.segment == segment);
+    leftover_in(reader, reader.segments()?, ends)
+}
+
+/// The same of some segments.
+fn leftover_in(
+    reader: &LedgerReader,
+    segments: impl IntoIterator<Item = u32>,
+    ends: &[Span],
+) -> io::Result<Option<Position>> {
+    for segment in segments {
+        let last = ends.iter().rfind(|span| span.position.segment == segment);
         let offset = last.map_or(0, |span| span.position.offset + span.length + 1);
         // A log that is being written may have grown by whole lines since.
         let next = reader.lines_from(Position { segment, offset })?.next().transpose()?;
@@ -152,4 +161,6 @@ fn leftover(reader: &LedgerReader, ends: &[Span]) -> io::Result<Option<Position>
 }
 
 #[cfg(test)]
-mod tests;
+mod agreement;
+#[cfg(test)]
+pub(crate) mod tests;

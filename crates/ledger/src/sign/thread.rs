@@ -73,6 +73,8 @@ impl Thread {
             match self.inbox.recv_timeout(EVERY) {
                 // What the sync thread has brought to the disk is enough: more will follow.
                 Ok(Order::Look) => drop(self.sign_synced()),
+                // On a full disk, what is left is the log's: files beside it neither take room nor give it back for a moment.
+                Err(RecvTimeoutError::Timeout) if !self.health.written.load(Ordering::Acquire) => {}
                 Err(RecvTimeoutError::Timeout) => drop(self.sign_all()),
                 // Nobody waits any more for an answer that is not taken.
                 Ok(Order::Sign(reply)) => drop(reply.send(self.sign_all())),

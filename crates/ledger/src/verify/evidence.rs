@@ -9,7 +9,7 @@ use vocabulary::note::Verifier;
 use super::keys::KeyRing;
 use super::records::Gathered;
 use super::tree::ReadTree;
-use super::{Walk, leftover};
+use super::{Walk, leftover, leftover_in};
 use crate::chain::{BreakKind, Head, seq_of, text_member};
 use crate::checkpoint::{Checkpoint, CheckpointFiles, Stated, read_all, read_if_there};
 use crate::key::{LedgerKeyFault, stored_key};
@@ -248,7 +248,9 @@ impl Examination<'_> {
         let (mut line, mut ends): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         let mut walk = Walk::default();
         let mut next = lines.read_into(&mut line)?;
-        let first_seq = next.and_then(|_| seq_of(&line)).unwrap_or(1);
+        // Only later segments can begin later: what the first one says of itself is for its records to show.
+        let is_later = next.is_some_and(|span| span.position.segment > 1);
+        let first_seq = seq_of(&line).filter(|_| is_later).unwrap_or(1);
         let prev = text_member(&line, br#","prev_hash":""#).and_then(vocabulary::Digest::parse);
         let first = next.map(|span| (first_seq, prev, span.position));
         let tree = match ReadTree::after(first_seq.saturating_sub(1), folder, signed, wanted) {
@@ -268,9 +270,16 @@ impl Examination<'_> {
             last_seq: first_seq.saturating_sub(1),
             end: Position { segment: 1, offset: 0 },
         };
+        let segments = self.reader.segments()?;
         while let Some(span) = next {
             let seq = seq_of(&line);
             let place = told.last_seq + 1;
+            let left_behind = told.end.segment..span.position.segment;
+            let left_behind = segments.iter().copied().filter(|segment| left_behind.contains(segment));
+            if let Some(position) = leftover_in(&self.reader, left_behind, &ends)? {
+                let missing = if ends.is_empty() { 1 } else { place };
+                return Ok(Err(self.at(Some(position), Some(missing), BreakKind::Incomplete)));
+            }
             let checked = self.question.look(&mut walk, &mut told.gathered, (place, span), &line);
             if let Err(kind) = checked {
                 return Ok(Err(self.at(Some(span.position), seq, kind)));
