@@ -31,6 +31,7 @@ mod receipts;
 mod reloading;
 mod results;
 mod risk;
+mod schemas;
 mod sessions;
 mod shutdown;
 mod start_up;

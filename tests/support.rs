@@ -7,6 +7,7 @@ pub(crate) mod front;
 pub(crate) mod gateway;
 pub(crate) mod harbour;
 pub(crate) mod issuer;
+pub(crate) mod left_behind;
 pub(crate) mod modern;
 pub(crate) mod peer;
 pub(crate) mod records;

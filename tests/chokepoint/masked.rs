@@ -7,6 +7,9 @@ use super::scene::{
 };
 use crate::support::{Act, Setup, Town, tool};
 
+/// A token that a definition lists. The gateway keeps definitions, and so this is none of those that no file may hold.
+const PUBLISHED: &str = concat!("gh", "p_K3wP8zL5nV1qY7rB2tM6hD9cX4jG0sFuRrTt");
+
 /// A town of one tool, or of several, that does this about secrets.
 async fn town(tools: &[Value], action: &str) -> Town {
     Town::offering(tools, |setup: Setup| {
@@ -198,7 +201,7 @@ async fn a_secret_in_structured_output_is_masked_in_its_literal_alone_and_judged
     // Attack 31
     let free = json!({"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "number"}}});
     let short = json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 40, "minLength": 30}}});
-    let listed = json!({"type": "object", "properties": {"s": {"enum": [TOKEN, "x"]}}});
+    let listed = json!({"type": "object", "properties": {"s": {"enum": [PUBLISHED, "x"]}}});
     let shaped = json!({"type": "object", "properties": {"s": {"type": "string", "pattern": "^gh"}}});
     let tools = [
         declaring("free", &free),
@@ -237,8 +240,8 @@ async fn a_secret_in_structured_output_is_masked_in_its_literal_alone_and_judged
             "one list: {record:?}"
         );
     }
-    for name in ["short", "listed", "shaped"] {
-        let plain = format!(r#"{{"content":[],"structuredContent":{{"s":"{TOKEN}"}}}}"#);
+    for (name, token) in [("short", TOKEN), ("listed", PUBLISHED), ("shaped", TOKEN)] {
+        let plain = format!(r#"{{"content":[],"structuredContent":{{"s":"{token}"}}}}"#);
         town.files.on(name, Act::Answer(plain));
         let answer = agent.call(name, json!({})).await;
         let told = text_of(&answer, 0);

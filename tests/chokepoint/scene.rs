@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::support::left_behind::never_keep;
 use crate::support::records::list;
 use crate::support::setup::{Home, PERMIT_ALL};
 use crate::support::{Agent, Answer, Gateway, Harbour, Peer, Setup, Speaks, eventually, tool};
@@ -95,6 +96,9 @@ pub(super) fn contained(setup: Setup) -> Setup {
 
 /// A server of this era with these tools, before a gateway of this set-up.
 pub(super) async fn harbour(speaks: Speaks, tools: &[Value], setup: impl FnOnce(Setup) -> Setup) -> Harbour {
+    for secret in [TOKEN, KEY_ID, GRAVE] {
+        never_keep(secret);
+    }
     let peer = Peer::start(speaks, &[]).await;
     peer.list("tools", tools);
     Harbour::before(peer, setup).await

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use super::left_behind::never_keep;
 use super::wire::Wire;
 
 /// The name the tests' issuer goes by.
@@ -99,7 +100,9 @@ impl Key {
                 signature
             }
         };
-        format!("{text}.{}", base64url(&signature))
+        let signature = base64url(&signature);
+        never_keep(&signature);
+        format!("{text}.{signature}")
     }
 
     /// The public half, in the bytes somebody might mistake for an HMAC secret.

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::environment::{Finished, command, portreeve};
 use super::gateway::Gateway;
 use super::issuer::{AUDIENCE, ISSUER, Issuer};
+use super::left_behind::{look_through, never_keep};
 use super::peer::Peer;
 use super::server::Server;
 
@@ -222,7 +223,9 @@ impl Home {
     pub(crate) fn agent_token(&self, options: &[&str]) -> Value {
         let mut arguments = vec!["token", "create", "--json"];
         arguments.extend(options);
-        serde_json::from_str(&self.cli(&arguments).success()).unwrap()
+        let made: Value = serde_json::from_str(&self.cli(&arguments).success()).unwrap();
+        never_keep(made["token"].as_str().unwrap());
+        made
     }
 
     /// Every file below the state directory.
@@ -230,6 +233,12 @@ impl Home {
         let mut found = Vec::new();
         collect(&self.state(), &mut found);
         found
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        look_through(&self.state(), &[self.path("stdout.log"), self.path("stderr.log")]);
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::environment::{Finished, command, portreeve};
+use super::left_behind::look_through;
 
 /// `{"verdict": "ok" | "block", "note"?: string}` and nothing else.
 pub(crate) const SCHEMA: &str = r#"{"$id":"https://harness.example/verdict.v1.json","type":"object",
@@ -21,7 +22,8 @@ pub(crate) const GOOD: &str = r#"{"verdict":"ok"}"#;
 /// See the module.
 pub(crate) struct Workshop {
     root: PathBuf,
-    _home: Option<TempDir>,
+    /// `None` beside a gateway, whose directory it is then.
+    home: Option<TempDir>,
     toml: String,
     environment: Vec<(String, String)>,
 }
@@ -79,7 +81,7 @@ impl Workshop {
     fn in_directory(root: PathBuf, home: Option<TempDir>) -> Self {
         let workshop = Self {
             root,
-            _home: home,
+            home,
             toml: "version = 1\n".to_owned(),
             environment: Vec::new(),
         };
@@ -229,6 +231,14 @@ impl Workshop {
             .iter()
             .map(|record| record["class"].as_str().unwrap().to_owned())
             .collect()
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        if self.home.is_some() {
+            look_through(&self.path("state"), &[]);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::screening::{
     ScreeningSubject,
 };
 
-const SCHEMA: &str = include_str!("../../../../docs/receipt.schema.json");
+const SCHEMA: &str = include_str!("../../../../docs/schemas/request.schema.json");
 
 fn arrival_at(began: Instant) -> Arrival {
     Arrival {
@@ -278,7 +278,8 @@ fn every_request_record_fits_the_published_schema() {
 // R025 R047
 #[test]
 fn every_decision_of_the_chokepoint_fits_its_published_schema() {
-    let schema: Json = serde_json::from_str(include_str!("../../../../docs/policy-decision.schema.json")).unwrap();
+    let schema: Json =
+        serde_json::from_str(include_str!("../../../../docs/schemas/policy-decision.schema.json")).unwrap();
     let mut decisions = 0;
     for line in lines(&written()) {
         let record: Json = serde_json::from_slice(line).unwrap();
@@ -292,7 +293,8 @@ fn every_decision_of_the_chokepoint_fits_its_published_schema() {
 
 #[test]
 fn the_words_of_screening_are_those_of_the_published_schema() {
-    let schema: Json = serde_json::from_str(include_str!("../../../../docs/policy-decision.schema.json")).unwrap();
+    let schema: Json =
+        serde_json::from_str(include_str!("../../../../docs/schemas/policy-decision.schema.json")).unwrap();
     let published = |member: &str| schema["properties"][member]["enum"].clone();
     let words = |words: Vec<&str>| serde_json::json!(words);
     let acts = ScreeningAct::ALL.iter().map(|act| act.as_str()).collect();

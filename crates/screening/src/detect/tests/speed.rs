@@ -93,7 +93,10 @@ fn speed_of_ordinary_texts() {
         ),
         ("real: code", include_str!("../../../../vocabulary/src/json/span.rs")),
         ("real: change log", include_str!("../../../../../CHANGELOG.md")),
-        ("real: schema", include_str!("../../../../../docs/receipt.schema.json")),
+        (
+            "real: schema",
+            include_str!("../../../../../docs/schemas/request.schema.json"),
+        ),
     ] {
         scan(label, &raw(&repeated(file)));
     }
