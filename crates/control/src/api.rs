@@ -189,6 +189,27 @@ pub(crate) static ROUTES: &[Route] = &[
             act!(activity::list),
         )
     },
+    Route {
+        query: activity::SUMMARY_PARAMETERS,
+        ..get(
+            Role::Viewer,
+            "/activity/summary",
+            "What the requests of the log come to.",
+            "Summary",
+            act!(activity::summary),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("activity.reindex"),
+        ..get(
+            Role::Operator,
+            "/activity/reindex",
+            "Makes the index of the log anew, from the log.",
+            "Reindexed",
+            act!(activity::reindex),
+        )
+    },
     get(
         Role::Viewer,
         "/activity/{id}",

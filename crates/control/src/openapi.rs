@@ -161,6 +161,14 @@ const SCHEMAS: &[(&str, &str)] = &[
         r##"{"type":"object","required":["records"],"properties":{"records":{"type":"array","items":{"$ref":"#/components/schemas/Record"}},"index_behind":{"type":"boolean","description":"The newest records may be missing: the index of the log could not be written."}}}"##,
     ),
     (
+        "Summary",
+        r#"{"type":"object","required":["summary"],"properties":{"summary":{"type":"array","items":{"type":"object","required":["key","calls","allowed","denied","errors","pending","p50_us","p99_us"],"properties":{"key":{"type":"string","description":"`-` where a record names none; `*` for all."},"bucket":{"type":"string","format":"date-time","description":"When its stretch of time begins; there only where one was asked for."},"calls":{"type":"integer","description":"The sum of the next four."},"allowed":{"type":"integer"},"denied":{"type":"integer"},"errors":{"type":"integer"},"pending":{"type":"integer"},"p50_us":{"type":["integer","null"]},"p99_us":{"type":["integer","null"]}}}},"index_behind":{"type":"boolean","description":"The newest records may be missing: the index of the log could not be written."}}}"#,
+    ),
+    (
+        "Reindexed",
+        r#"{"type":"object","required":["records"],"properties":{"records":{"type":"integer","description":"How many records the log has."}}}"#,
+    ),
+    (
         "Tool",
         r#"{"type":"object","required":["id","kind","server","name","risk","risk_source","trust","standing","cause","definition_hash","approved_hash","output_schema"],"properties":{"id":{"type":"string"},"kind":{"enum":["tool","prompt","resource","template","instructions"]},"server":{"type":"string"},"name":{"type":"string"},"risk":{"enum":["low","medium","high","critical"]},"risk_source":{"enum":["operator","hint","pattern","default"]},"trust":{"enum":["internal","verified","community","unknown"]},"standing":{"enum":["approved","quarantined","disabled"]},"cause":{"type":["string","null"]},"server_identity":{"type":["object","null"],"description":"Of whom it was approved and who offers it now, where these are two servers.","properties":{"approved":{"type":"string"},"now":{"type":"string"}}},"definition_hash":{"type":"string"},"approved_hash":{"type":["string","null"]},"output_schema":{"type":"string"},"hints":{"type":"object"},"classified":{"type":["object","null"],"description":"Who classified it while the gateway ran, and when."},"disabled":{"type":["object","null"],"description":"Who disabled it, and when."}}}"#,
     ),

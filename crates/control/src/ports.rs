@@ -168,6 +168,54 @@ pub enum RecordName {
     Seq(u64),
 }
 
+vocabulary::words! {
+    /// What a summary has a line for each of.
+    pub enum SummaryBy {
+        /// The caller's `sub`.
+        Principal = "principal",
+        /// `server/tool`.
+        Tool = "tool",
+        /// The server's id.
+        Server = "server",
+        /// The first reason code.
+        Reason = "reason",
+        /// The MCP method.
+        Method = "method",
+    }
+}
+
+/// How a summary is made up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Arrangement {
+    /// A line for each of these; without it one line for all, under the key `*`.
+    pub by: Option<SummaryBy>,
+    /// Whole minutes: lines are made for each stretch of this length, in UTC.
+    pub bucket_minutes: Option<u32>,
+}
+
+/// What the requests under one key came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SummaryView {
+    /// When its stretch of time begins.
+    pub bucket: Option<Timestamp>,
+    /// Whose it is; `-` where a record names none.
+    pub key: String,
+    /// All requests: the sum of the others.
+    pub calls: u64,
+    /// Allowed, and did not fail.
+    pub allowed: u64,
+    /// Refused.
+    pub denied: u64,
+    /// Allowed, and failed.
+    pub errors: u64,
+    /// Waiting for a person.
+    pub pending: u64,
+    /// Half of them took no longer.
+    pub p50_us: Option<u64>,
+    /// All but one in a hundred took no longer.
+    pub p99_us: Option<u64>,
+}
+
 /// Reads the log.
 pub trait Activity: Send + Sync {
     /// Records, newest first, each a line exactly as stored. With `after` set, the oldest of those that
@@ -185,6 +233,18 @@ pub trait Activity: Send + Sync {
     /// # Errors
     /// When the log cannot be read.
     fn show(&self, name: RecordName) -> Result<Option<String>, PortError>;
+
+    /// What the requests that pass the filter come to, by time and key. Its limit does not matter.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn summary(&self, filter: &ActivityFilter, arrangement: Arrangement) -> Result<Vec<SummaryView>, PortError>;
+
+    /// Makes what finds records anew; says how many there are.
+    ///
+    /// # Errors
+    /// When the log cannot be read or the index cannot be written.
+    fn reindex(&self) -> Result<u64, PortError>;
 }
 
 /// What became of an approval.

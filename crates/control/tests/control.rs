@@ -21,9 +21,9 @@ use policy::{
     Shown, StoredServer, approve, heed, merge,
 };
 use portreeve_control::ports::{
-    Activity, ActivityFilter, Approval, Gateway, GatewayStatus, Heeded, Inventory as InventoryPort, Later, PortError,
-    Ports, RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, TokenKind, TokenView,
-    Tokens, Trouble,
+    Activity, ActivityFilter, Approval, Arrangement, Gateway, GatewayStatus, Heeded, Inventory as InventoryPort, Later,
+    PortError, Ports, RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, SummaryView,
+    TokenKind, TokenView, Tokens, Trouble,
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
@@ -266,6 +266,25 @@ impl Activity for Port {
 
     fn show(&self, name: RecordName) -> Result<Option<String>, PortError> {
         Ok((name == RecordName::Seq(7)).then(|| LINE.to_owned()))
+    }
+
+    fn summary(&self, filter: &ActivityFilter, arrangement: Arrangement) -> Result<Vec<SummaryView>, PortError> {
+        self.0.asked.lock().unwrap().push(filter.clone());
+        Ok(vec![SummaryView {
+            bucket: arrangement.bucket_minutes.map(|_| Timestamp::from_micros(0)),
+            key: format!("{arrangement:?}"),
+            calls: 10,
+            allowed: 1,
+            denied: 2,
+            errors: 3,
+            pending: 4,
+            p50_us: Some(5),
+            p99_us: None,
+        }])
+    }
+
+    fn reindex(&self) -> Result<u64, PortError> {
+        Ok(7)
     }
 }
 
@@ -1028,6 +1047,41 @@ fn the_document_is_the_golden_one() {
 async fn the_served_document_is_the_generated_one() {
     let desk = Desk::new();
     assert_eq!(desk.get("/api/v1/openapi.json").await.json(), openapi_document());
+}
+
+#[tokio::test]
+async fn requests_are_summed_up_as_asked_and_the_index_is_made_anew() {
+    let desk = Desk::new();
+    let summed = desk
+        .get("/api/v1/activity/summary?principal=ann&by=tool&bucket_minutes=60")
+        .await;
+    let line = json!({"bucket": "1970-01-01T00:00:00.000000Z", "key": "Arrangement { by: Some(Tool), bucket_minutes: Some(60) }",
+        "calls": 10, "allowed": 1, "denied": 2, "errors": 3, "pending": 4, "p50_us": 5, "p99_us": null});
+    assert_eq!(summed.json(), json!({"summary": [line]}));
+    assert_eq!(desk.state.asked.lock().unwrap()[0].principal.as_deref(), Some("ann"));
+    let whole = desk.get("/api/v1/activity/summary").await.json();
+    assert_eq!(whole["summary"][0].get("bucket"), None);
+    assert_eq!(desk.records(), Vec::<String>::new(), "looking leaves no record");
+    for bad in [
+        "by=day",
+        "bucket_minutes=0",
+        "bucket_minutes=x",
+        "bucket_minutes=99999999999",
+        "limit=1",
+        "status=odd",
+    ] {
+        assert_eq!(
+            desk.get(&format!("/api/v1/activity/summary?{bad}")).await.status,
+            400,
+            "{bad}"
+        );
+    }
+    let before = desk.records().len();
+    assert_eq!(
+        desk.post("/api/v1/activity/reindex", json!({})).await.json(),
+        json!({"records": 7})
+    );
+    assert_eq!(desk.records()[before..], ["activity.reindex done -"]);
 }
 
 // R256

@@ -7,6 +7,7 @@ mod sqlite;
 
 pub use lock::{LockError, StateLock};
 pub use sqlite::activity::filter::{Filter, Order, RecordType, Status};
+pub use sqlite::activity::summary::{Arrangement, By, SummaryLine};
 pub use sqlite::activity::{Activity, Line, RecordKey};
 pub use sqlite::tokens::{Revocation, TokenKind, TokenRow};
 pub use sqlite::{Store, StoreFault};

@@ -81,6 +81,20 @@ impl Access {
         }
     }
 
+    /// The way through a gateway that runs now; `None` where none does. The lock is not kept: a gateway may be about to start.
+    pub(super) async fn running(config: &Local) -> anyhow::Result<Option<Self>> {
+        match StateLock::take(&config.state.dir) {
+            Ok(_) => return Ok(None),
+            Err(LockError::InUse(_)) => {}
+            Err(error @ LockError::Disk { .. }) => return Err(error.into()),
+        }
+        let Some(whereabouts) = whereabouts(&config.state.dir) else {
+            return Ok(None);
+        };
+        let client = Client::new(config, &whereabouts)?;
+        Ok(client.knock().await.is_ok().then_some(Self(Way::Running(client))))
+    }
+
     /// Whether a gateway runs.
     pub(super) fn is_running(&self) -> bool {
         match &self.0 {

@@ -1,10 +1,9 @@
 //! `activity`: the log, listed, shown, followed and exported. Records are printed exactly as stored.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vocabulary::{Clock, Timestamp};
 
 use super::access::{Access, Page, encoded, page};
@@ -12,6 +11,8 @@ use super::output::{self, Form, cell, flatten, local_time};
 use crate::config::{Local, units};
 
 mod csv;
+mod summary;
+mod watch;
 
 #[derive(Subcommand)]
 pub(super) enum Activity {
@@ -32,7 +33,25 @@ pub(super) enum Activity {
         #[command(flatten)]
         form: Form,
     },
-    /// Follow the log of a running gateway
+    /// Sum up requests: how many, what came of them, how long they took
+    Summary {
+        #[command(flatten)]
+        filter: Filter,
+        /// A line for each of these
+        #[arg(long, value_parser = summary::by())]
+        by: Option<String>,
+        /// A line for each stretch of this length: whole minutes (15m, 1h, 1d)
+        #[arg(long, value_name = "DURATION", value_parser = summary::bucket)]
+        bucket: Option<u32>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Make the index of the log anew
+    Reindex {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Follow the log of a running gateway, also while it is restarted
     Watch {
         #[command(flatten)]
         filter: Filter,
@@ -95,7 +114,17 @@ impl Activity {
         let done = match self {
             Self::List { filter, limit, form } => list(&access, &filter, limit, form).await,
             Self::Show { id, form } => show(&access, &id, form).await,
-            Self::Watch { filter, form } => watch(&access, &filter, form).await,
+            Self::Summary {
+                filter,
+                by,
+                bucket,
+                form,
+            } => {
+                let arrangement = summary::Arrangement { by, bucket };
+                summary::print(&access, &filter, &arrangement, form).await
+            }
+            Self::Reindex { form } => reindex(&access, form).await,
+            Self::Watch { filter, form } => return watch::follow(config, access, &filter, form).await,
             Self::Export { filter, format } => export(&access, &filter, format).await,
         };
         access.close().await?;
@@ -150,26 +179,11 @@ async fn show(access: &Access, id: &str, form: Form) -> anyhow::Result<()> {
     }
 }
 
-async fn watch(access: &Access, filter: &Filter, form: Form) -> anyhow::Result<()> {
-    anyhow::ensure!(access.is_running(), "no gateway runs, so there is nothing to follow");
-    let newest = access.get_raw("/activity?limit=1").await?;
-    let mut after = page(&newest)?.records.first().map_or(0, |record| seq(record.get()));
-    loop {
-        let body = access.get_raw(&filter.path("after", Some(after), PAGE)).await?;
-        for record in page(&body)?.records.iter().rev() {
-            after = after.max(seq(record.get()));
-            match form.json {
-                true => output::line(record.get())?,
-                false => {
-                    let cells: Vec<String> = row(&parsed(record.get()))
-                        .iter()
-                        .map(|cell| output::printable(cell))
-                        .collect();
-                    output::line(&cells.join("  "))?;
-                }
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
+async fn reindex(access: &Access, form: Form) -> anyhow::Result<()> {
+    let answer = access.post("/activity/reindex", &json!({})).await?;
+    match form.json {
+        true => output::line(&answer.to_string()),
+        false => output::line(&format!("{} records are in the index", cell(&answer, "/records"))),
     }
 }
 
@@ -206,6 +220,15 @@ async fn export(access: &Access, filter: &Filter, format: Format) -> anyhow::Res
 impl Filter {
     /// The listing's path, with one bound on the place in the log.
     fn path(&self, bound: &str, seq: Option<u64>, limit: u64) -> String {
+        let further = [
+            (bound, seq.map(|seq| seq.to_string())),
+            ("limit", Some(limit.to_string())),
+        ];
+        format!("/activity?{}", self.query(&further))
+    }
+
+    /// The query that narrows a listing or a summary, and what else it has.
+    fn query(&self, further: &[(&str, Option<String>)]) -> String {
         let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
         let parts = [
             ("type", self.kind.clone()),
@@ -217,13 +240,12 @@ impl Filter {
             ("run", self.run.clone()),
             ("since", time(self.since)),
             ("until", time(self.until)),
-            (bound, seq.map(|seq| seq.to_string())),
-            ("limit", Some(limit.to_string())),
         ];
         let parts = parts
             .iter()
+            .chain(further)
             .filter_map(|(name, value)| Some(format!("{name}={}", encoded(value.as_deref()?))));
-        format!("/activity?{}", parts.collect::<Vec<_>>().join("&"))
+        parts.collect::<Vec<_>>().join("&")
     }
 }
 

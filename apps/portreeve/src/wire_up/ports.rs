@@ -176,6 +176,43 @@ impl ports::Activity for StateActivity {
         let line = self.0.show(key).map_err(PortError::new)?;
         Ok(line.map(|line| String::from_utf8_lossy(&line.bytes).into_owned()))
     }
+
+    fn summary(
+        &self,
+        filter: &ActivityFilter,
+        arrangement: ports::Arrangement,
+    ) -> Result<Vec<ports::SummaryView>, PortError> {
+        let Some(filter) = translate(filter) else {
+            return Ok(Vec::new());
+        };
+        let arrangement = store::Arrangement {
+            by: arrangement.by.map(|by| match by {
+                ports::SummaryBy::Principal => store::By::Principal,
+                ports::SummaryBy::Tool => store::By::Tool,
+                ports::SummaryBy::Server => store::By::Server,
+                ports::SummaryBy::Reason => store::By::Reason,
+                ports::SummaryBy::Method => store::By::Method,
+            }),
+            bucket_minutes: arrangement.bucket_minutes,
+        };
+        let lines = self.0.summary(&filter, arrangement).map_err(PortError::new)?;
+        let view = |line: store::SummaryLine| ports::SummaryView {
+            bucket: line.bucket,
+            key: line.key,
+            calls: line.calls,
+            allowed: line.allowed,
+            denied: line.denied,
+            errors: line.errors,
+            pending: line.pending,
+            p50_us: line.p50_us,
+            p99_us: line.p99_us,
+        };
+        Ok(lines.into_iter().map(view).collect())
+    }
+
+    fn reindex(&self) -> Result<u64, PortError> {
+        self.0.reindex().map_err(PortError::new)
+    }
 }
 
 /// `None` where a type or status is named that no record has.

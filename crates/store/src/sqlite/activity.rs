@@ -8,14 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use ledger::{LedgerReader, Position, Span};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::types::Value;
+use rusqlite::{
+    Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params, params_from_iter,
+};
 use vocabulary::{Digest, ReceiptId};
 
 use super::{StoreFault, open_file};
 
+mod blocks;
 pub(crate) mod filter;
 mod read;
 mod rows;
+pub(crate) mod summary;
+mod times;
 mod walk;
 
 use filter::{Filter, Order};
@@ -108,6 +114,28 @@ impl Activity {
         add_batch(&mut self.connection(), &self.reader)
     }
 
+    /// Forgets everything and takes the whole log in again; says how many records that were. Listings go on meanwhile.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read or the index cannot be written.
+    pub fn reindex(&self) -> Result<u64, StoreFault> {
+        {
+            let mut connection = self.connection();
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute_batch(SHAPE)?;
+            transaction.commit()?;
+        }
+        let mut added = 0;
+        loop {
+            // One batch at a time: whoever waits for the index comes in between.
+            let batch = self.advance()?;
+            added += batch as u64;
+            if batch < BATCH {
+                return Ok(added);
+            }
+        }
+    }
+
     /// On a full disk the index cannot grow; what it holds can still be read.
     fn catch_up_if_possible(&self) {
         let caught_up = self.catch_up();
@@ -132,19 +160,7 @@ impl Activity {
     /// When the index or the ledger cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Line>, StoreFault> {
         self.catch_up_if_possible();
-        let (condition, values) = filter.condition();
-        let order = match filter.order {
-            Order::NewestFirst => "DESC",
-            Order::OldestFirst => "ASC",
-        };
-        let query =
-            format!("SELECT seq, segment, offset, length FROM records {condition} ORDER BY seq {order} LIMIT ?");
-        let places = {
-            let connection = self.connection();
-            let mut statement = connection.prepare_cached(&query)?;
-            let rows = statement.query_map(rusqlite::params_from_iter(values), read_place)?;
-            rows.collect::<Result<Vec<_>, _>>()?
-        };
+        let places = places(&self.connection(), filter)?;
         self.read(places)
     }
 
@@ -202,6 +218,44 @@ impl Activity {
     }
 }
 
+/// Where the records lie that pass the filter.
+fn places(connection: &Connection, filter: &Filter) -> Result<Vec<(u64, Span)>, StoreFault> {
+    let (condition, values) = filter.condition(connection)?;
+    let order = match filter.order {
+        Order::NewestFirst => "DESC",
+        Order::OldestFirst => "ASC",
+    };
+    let query = format!(
+        "SELECT seq, segment, offset, length FROM records {condition} AND seq >= ? AND seq < ? ORDER BY seq {order} LIMIT ?"
+    );
+    let mut statement = connection.prepare_cached(&query)?;
+    let limit = filter.limit.min(Filter::MOST);
+    let stretches = match blocks::holding(connection, filter)? {
+        None => vec![(0, i64::MAX)],
+        Some(blocks) => blocks.into_iter().map(stretch).collect(),
+    };
+    let mut found = Vec::new();
+    for (from, to) in stretches {
+        if found.len() >= limit {
+            break;
+        }
+        let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
+        let bounds = [from, to, left].map(Value::Integer);
+        let rows = statement.query_map(params_from_iter(values.iter().cloned().chain(bounds)), read_place)?;
+        for row in rows {
+            found.push(row?);
+        }
+    }
+    Ok(found)
+}
+
+/// The places in the log that a block has.
+fn stretch(block: i64) -> (i64, i64) {
+    let length = blocks::BLOCK.cast_signed();
+    let from = block.saturating_mul(length);
+    (from, from.saturating_add(length))
+}
+
 /// Adds the next lines in one transaction; says how many.
 fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize, StoreFault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -227,7 +281,7 @@ fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize
         rows.add(&spans, &group)?;
         added += spans.len();
     }
-    drop(rows);
+    rows.finish()?;
     if let Some((span, line)) = newest {
         let hash = Digest::of(&line);
         transaction.execute(
@@ -262,7 +316,7 @@ fn resume(transaction: &Transaction<'_>, reader: &LedgerReader) -> Result<Positi
             ..span.position
         });
     }
-    transaction.execute_batch("DELETE FROM records; DELETE FROM progress;")?;
+    transaction.execute_batch(SHAPE)?;
     Ok(Position::START)
 }
 
@@ -362,4 +416,48 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX records_by_receipt ON records (receipt);
     DELETE FROM progress;
 ",
+    SHAPE,
 ];
+
+/// The index without a record in it.
+const SHAPE: &str = "
+    DROP TABLE records;
+    CREATE TABLE records (
+        seq INTEGER PRIMARY KEY,
+        segment INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        ts INTEGER NOT NULL,
+        type INTEGER,
+        status INTEGER,
+        rank INTEGER NOT NULL,
+        receipt INTEGER,
+        server TEXT,
+        tool TEXT,
+        principal TEXT,
+        session TEXT,
+        run TEXT
+    ) STRICT;
+    CREATE INDEX records_by_receipt ON records (receipt);
+    DROP TABLE IF EXISTS blocks;
+    CREATE TABLE blocks (
+        fact INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        PRIMARY KEY (fact, block)
+    ) STRICT, WITHOUT ROWID;
+    DROP TABLE IF EXISTS rollup;
+    CREATE TABLE rollup (
+        length INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        principal TEXT NOT NULL,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        method TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        status INTEGER NOT NULL,
+        calls INTEGER NOT NULL,
+        latency BLOB NOT NULL,
+        PRIMARY KEY (length, start, principal, server, tool, method, reason, status)
+    ) STRICT, WITHOUT ROWID;
+    DELETE FROM progress;
+";

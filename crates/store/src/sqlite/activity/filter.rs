@@ -1,7 +1,11 @@
 //! Which records are listed.
 
+use rusqlite::Connection;
 use rusqlite::types::Value;
 use vocabulary::{Digest, Timestamp};
+
+use super::StoreFault;
+use super::times::first_seq;
 
 /// What a listing asks for; what is `None` does not narrow it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,41 +144,62 @@ names! {
 }
 
 impl Filter {
-    /// The `WHERE` clause and its values, the limit last.
-    pub(super) fn condition(&self) -> (String, Vec<Value>) {
-        let session = self.session.as_deref().map(|session| match Digest::parse(session) {
-            Some(_) => session.to_owned(),
-            None => Digest::of(session.as_bytes()).to_string(),
-        });
+    /// The `WHERE` clause and its values. Times become places in the log: it is in the order of time.
+    pub(super) fn condition(&self, connection: &Connection) -> Result<(String, Vec<Value>), StoreFault> {
         let text = |text: Option<&str>| text.map(|text| Value::Text(text.to_owned()));
         let code = |code: Option<i64>| code.map(Value::Integer);
         let number = |number: Option<u64>| number.map(|number| Value::Integer(number.try_into().unwrap_or(i64::MAX)));
-        let time = |time: Option<Timestamp>| time.map(|time| Value::Integer(time.as_micros()));
+        let place = |micros: Option<i64>| {
+            let seq = micros.map(|micros| first_seq(connection, micros)).transpose()?;
+            Ok::<_, StoreFault>(seq.map(Value::Integer))
+        };
         let parts = [
             ("type = ?", code(self.kind.map(RecordType::code))),
             ("status = ?", code(self.status.map(Status::code))),
             ("server = ?", text(self.server.as_deref())),
             ("tool = ?", text(self.tool.as_deref())),
             ("principal = ?", text(self.principal.as_deref())),
-            ("session = ?", text(session.as_deref())),
+            ("session = ?", text(self.session_digest().as_deref())),
             ("run = ?", text(self.run.as_deref())),
-            ("ts >= ?", time(self.since)),
-            ("ts <= ?", time(self.until)),
+            ("seq >= ?", place(self.since.map(Timestamp::as_micros))?),
+            (
+                "seq < ?",
+                place(self.until.map(|until| until.as_micros().saturating_add(1)))?,
+            ),
             ("seq > ?", number(self.after_seq)),
             ("seq < ?", number(self.before_seq)),
         ];
-        let (conditions, mut values): (Vec<&str>, Vec<Value>) = parts
+        let (conditions, values): (Vec<&str>, Vec<Value>) = parts
             .into_iter()
             .filter_map(|(condition, value)| value.map(|value| (condition, value)))
             .unzip();
-        values.push(Value::Integer(
-            self.limit.min(Self::MOST).try_into().unwrap_or(i64::MAX),
-        ));
         let clause = if conditions.is_empty() {
-            String::new()
+            "WHERE TRUE".to_owned()
         } else {
             format!("WHERE {}", conditions.join(" AND "))
         };
-        (clause, values)
+        Ok((clause, values))
+    }
+
+    /// What records must say, in the order in which [`super::blocks`] has the kinds of facts.
+    pub(super) fn values(&self) -> [Option<Vec<u8>>; 7] {
+        let code = |code: Option<i64>| code.map(|code| code.to_be_bytes().to_vec());
+        let text = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
+        [
+            code(self.kind.map(RecordType::code)),
+            code(self.status.map(Status::code)),
+            text(self.server.as_deref()),
+            text(self.tool.as_deref()),
+            text(self.principal.as_deref()),
+            text(self.session_digest().as_deref()),
+            text(self.run.as_deref()),
+        ]
+    }
+
+    fn session_digest(&self) -> Option<String> {
+        self.session.as_deref().map(|session| match Digest::parse(session) {
+            Some(_) => session.to_owned(),
+            None => Digest::of(session.as_bytes()).to_string(),
+        })
     }
 }

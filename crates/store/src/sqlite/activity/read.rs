@@ -186,6 +186,23 @@ impl<'a> Facts<'a> {
         self.receipt_id.as_ref().and_then(|id| receipt_number(&id.0))
     }
 
+    /// Whether it says how a request ended.
+    pub(super) fn is_final_request(&self) -> bool {
+        self.kind == Some(RecordType::Request) && self.rank == 2
+    }
+
+    /// The numbers it is found by.
+    pub(super) fn codes(&self) -> [Option<[u8; 8]>; 2] {
+        let codes = [self.kind.map(RecordType::code), self.status.map(Status::code)];
+        codes.map(|code| code.map(i64::to_be_bytes))
+    }
+
+    /// The texts it is found by.
+    pub(super) fn texts(&self) -> [Option<&[u8]>; 5] {
+        let texts = [&self.server, &self.tool, &self.principal, &self.session, &self.run];
+        texts.map(|text| text.as_ref().map(|text| &*text.0))
+    }
+
     /// Whether it belongs to the receipt `id`.
     pub(super) fn is_of(&self, id: &str) -> bool {
         self.receipt_id.as_ref().is_some_and(|own| *own.0 == *id.as_bytes())
