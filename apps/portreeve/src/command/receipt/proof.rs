@@ -83,8 +83,9 @@ fn check_export(bytes: &[u8], key: &Verifier) -> Result<(u64, Option<u64>), Stri
         return Ok((seq, None));
     };
     let (intent_seq, intent) = check_bundle(intent, key).map_err(|reason| format!("intent: {reason}"))?;
+    let is_in = |record: &Value, phase: &str| record.get("phase").is_some_and(|named| named == phase);
     let is_its =
-        intent["receipt_id"] == record["receipt_id"] && intent["phase"] == "intent" && record["phase"] == "final";
+        intent.get("receipt_id") == record.get("receipt_id") && is_in(&intent, "intent") && is_in(&record, "final");
     match is_its && intent_seq < seq {
         true => Ok((seq, Some(intent_seq))),
         false => Err("the intent is not the record's".to_owned()),
