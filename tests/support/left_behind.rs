@@ -55,17 +55,19 @@ pub(crate) fn unlike_their_schema(state: &Path) -> Vec<String> {
     faults
 }
 
+type Compile = Box<dyn FnOnce() -> Validator + Send>;
+/// A schema that is compiled when the first record of its type comes.
+type Compiled = LazyLock<Validator, Compile>;
+
 /// What of a record does not fit the published schema of its type.
 pub(crate) fn misfit(record: &Value) -> Option<String> {
-    static SCHEMAS: LazyLock<BTreeMap<String, LazyLock<Validator, Box<dyn FnOnce() -> Validator + Send>>>> =
-        LazyLock::new(|| {
-            let schemas = published().into_iter().map(|(kind, schema)| {
-                let compile: Box<dyn FnOnce() -> Validator + Send> =
-                    Box::new(move || jsonschema::validator_for(&schema).unwrap());
-                (kind, LazyLock::new(compile))
-            });
-            schemas.collect()
+    static SCHEMAS: LazyLock<BTreeMap<String, Compiled>> = LazyLock::new(|| {
+        let schemas = published().into_iter().map(|(kind, schema)| {
+            let compile: Compile = Box::new(move || jsonschema::validator_for(&schema).unwrap());
+            (kind, LazyLock::new(compile))
         });
+        schemas.collect()
+    });
     let kind = record["type"].as_str().unwrap_or_default();
     match SCHEMAS.get(kind) {
         None => Some(format!("no schema is published for records of the type `{kind}`")),
