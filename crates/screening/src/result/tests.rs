@@ -76,6 +76,45 @@ fn a_piece_of_what_was_screened_is_screened_and_nothing_from_elsewhere_is() {
     }
 }
 
+#[test]
+fn each_fenced_text_is_counted() {
+    let rules = Rules {
+        guards: WIDE,
+        validation: validate::ValidationRules::default(),
+        sanitisation: Sanitisation {
+            spotlight: Spotlight::Untrusted,
+            ..Sanitisation::default()
+        },
+        truncation: None,
+    };
+    let origin = Origin {
+        server: "s",
+        name: "t",
+        message: walk::Message::ToolResult,
+        standing: OutputTrust::Untrusted,
+        declared: validate::Declared::Nothing,
+    };
+    for (texts, content) in [
+        (0, r#"{"type":"image","data":"","mimeType":"image/png"}"#),
+        (1, r#"{"type":"text","text":"a"}"#),
+        (2, r#"{"type":"text","text":"a"},{"type":"text","text":"b"}"#),
+    ] {
+        let sent = Bytes::from(format!(r#"{{"content":[{content}]}}"#));
+        let screened = released(screen(Sent(sent), &origin, &rules)).unwrap();
+        assert_eq!(screened.fences(), texts, "{content}");
+    }
+}
+
+#[test]
+fn the_size_of_what_came_is_its_bytes() {
+    for text in ["", "1", r#"{"a":1}"#] {
+        assert_eq!(Raw::Unread(Bytes::from_static(text.as_bytes())).size(), text.len());
+    }
+    let document = Bytes::from_static(br#"{"result": [1,2] }"#);
+    let [result] = vocabulary::json::scanned::members_of(&document, 8, ["result"]).unwrap();
+    assert_eq!(Raw::Scanned(result.unwrap()).size(), 5);
+}
+
 // R201
 #[test]
 fn size_holds_below_at_and_above_the_limit() {
