@@ -86,12 +86,6 @@ impl Edits {
         }));
     }
 
-    /// Whether nothing is changed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The message with all edits; without any, the very bytes that came.
     ///
     /// # Errors

@@ -191,17 +191,14 @@ impl Secrets<'_> {
             let index = start(found).and_then(|start| places.binary_search(&start).ok());
             index.and_then(|index| pointers.get(index).cloned()).unwrap_or_default()
         };
-        let note = |(index, found): (usize, &Found)| FindingNote {
+        // Those beyond what is noted are only counted, so that no place is looked for.
+        let note = |found: &Found| FindingNote {
             category: found.finding.category,
             rule: found.finding.rule.to_string(),
-            place: if index < MOST_NOTED {
-                place_of(found)
-            } else {
-                String::new()
-            },
+            place: place_of(found),
             length: found.parts.iter().map(|(_, range)| range.len()).sum(),
         };
-        found.iter().enumerate().map(note).collect()
+        found.iter().map(note).collect()
     }
 
     fn is_known(&self, name: &str) -> bool {

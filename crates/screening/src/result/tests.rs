@@ -348,3 +348,25 @@ fn the_type_a_result_claims_is_seen_on_the_way() {
     }
     assert!(screened(r#"{"resultType":"complete","resultType":"task"}"#, &WIDE).is_err());
 }
+
+#[test]
+fn what_was_read_before_is_held_to_the_same_limits() {
+    let read = |result: &str| {
+        let answer = Bytes::from(format!(r#"{{"result":{result}}}"#));
+        let [result] = vocabulary::json::scanned::members_of(&answer, 64, ["result"]).unwrap();
+        result.unwrap()
+    };
+    let judged = |result: &str, max_bytes: usize, max_depth: usize| {
+        guard::judge(&read(result), &Guards { max_bytes, max_depth })
+    };
+    let result = r#"{"content":[{}]}"#;
+    assert!(judged(result, result.len(), 3).is_ok());
+    assert_eq!(judged(result, result.len() - 1, 3), Err(Breach::TooLarge));
+    assert_eq!(judged(result, result.len(), 2), Err(Breach::TooDeep));
+    assert_eq!(judged(result, 1, 1), Err(Breach::TooLarge));
+    assert!(judged(result, 1000, 60).is_ok());
+    for (word, is_error) in [("true", true), ("false", false), ("\"true\"", false)] {
+        let seen = judged(&format!(r#"{{"isError":{word}}}"#), 1000, 60).unwrap();
+        assert_eq!(seen.is_error, is_error, "{word}");
+    }
+}

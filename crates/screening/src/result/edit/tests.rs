@@ -28,7 +28,6 @@ fn without_edits_the_very_bytes_leave() {
     let bytes = Bytes::from_static(b"{\"a\": 1.0 }");
     let same = Edits::default().apply(&bytes).unwrap();
     assert_eq!(same.as_ptr(), bytes.as_ptr());
-    assert!(Edits::default().is_empty());
 }
 
 #[test]
@@ -144,4 +143,15 @@ proptest! {
         let literal = serde_json::to_string(&text).unwrap();
         prop_assert_eq!(decoded(&literal.as_bytes()[1..literal.len() - 1]), text);
     }
+}
+
+#[test]
+fn printable_text_is_measured_to_its_end() {
+    for odd in ["\\", "\u{7f}", "\u{1f}", "é"] {
+        for before in [0, 1, 15, 16, 17, 63, 64, 65, 128, 200] {
+            let text = format!("{}{odd}b", "~ ".repeat(before).split_at(before).0);
+            assert_eq!(units::printable_length(text.as_bytes()), before, "{odd:?}");
+        }
+    }
+    assert_eq!(units::printable_length(&[b'~'; 130]), 130);
 }

@@ -3,7 +3,9 @@
 mod files;
 mod json_text;
 mod limits;
+mod pieces;
 mod quiet;
+mod recorded;
 
 use std::sync::{Arc, LazyLock};
 

@@ -173,3 +173,47 @@ proptest! {
         prop_assert!(serde_json::from_str::<serde_json::Value>(&masked).is_ok(), "{}", masked);
     }
 }
+
+/// The masks that a text which is JSON gets, as what they cover and what stands there instead.
+fn inner_masks(text: &str, ranges: &[Range<usize>]) -> Option<Vec<(Range<usize>, String)>> {
+    let wanted: Vec<_> = ranges.iter().map(|range| (range.clone(), "c")).collect();
+    let edits = inner::masks(text.as_bytes(), &wanted)?;
+    Some(
+        edits
+            .into_iter()
+            .map(|edit| (edit.range, edit.with.into_owned()))
+            .collect(),
+    )
+}
+
+#[test]
+fn in_a_text_that_is_json_exactly_what_was_found_is_masked() {
+    let mask = || "[REDACTED:c]".to_owned();
+    let number = || "\\\"[REDACTED:c]\\\"".to_owned();
+    let text = r#" \n{\"k\":\"pre SECRET post\",\"n\":1234567}"#;
+    let at = |word: &str| {
+        let start = text.find(word).unwrap();
+        start..start + word.len()
+    };
+    assert_eq!(inner_masks(text, &[at("SECRET")]), Some(vec![(at("SECRET"), mask())]));
+    // Two in one string stay two, also where they touch; a number has one mask.
+    let both = [at("SEC"), at("RET")];
+    let two = both.iter().map(|range| (range.clone(), mask())).collect();
+    assert_eq!(inner_masks(text, &both), Some(two));
+    let apart = [at("pre"), at("post")];
+    let two = apart.iter().map(|range| (range.clone(), mask())).collect();
+    assert_eq!(inner_masks(text, &apart), Some(two));
+    let parts = [at("123"), at("567")];
+    assert_eq!(inner_masks(text, &parts), Some(vec![(at("1234567"), number())]));
+    // What ends where a literal begins covers nothing of it.
+    let before = at("post").start..at("1234567").start;
+    assert_eq!(
+        inner_masks(text, &[before]),
+        Some(vec![
+            (at("post"), mask()),
+            (at("n\\\"").start..at("n\\\"").start + 1, mask())
+        ])
+    );
+    let nothing = at(",").start..at(",").end;
+    assert_eq!(inner_masks(text, &[nothing]), None);
+}

@@ -123,3 +123,16 @@ proptest! {
         prop_assert_eq!(undo(&fenced, &mark), Some(text));
     }
 }
+
+#[test]
+fn the_next_place_of_interest_is_found_wherever_it_is() {
+    for sign in ["\\", "&", "«"] {
+        for before in [0, 1, 31, 32, 33, 63, 64, 65, 200] {
+            let text = format!("{}{sign}b", "a".repeat(before));
+            assert_eq!(next_of_interest(text.as_bytes(), 0), before, "{sign}");
+            let from = before.min(7);
+            assert_eq!(next_of_interest(text.as_bytes(), from), before, "{sign}");
+        }
+    }
+    assert_eq!(next_of_interest(&[b'a'; 100], 3), 100);
+}

@@ -260,7 +260,7 @@ impl Run<'_, '_> {
             }
             0xFE0E..=0xFE0F => {
                 // Of a digit only as part of a keycap: a selector behind each would spell a message.
-                let key = last < 0x80 && matches!(char::from_u32(last), Some('0'..='9' | '#' | '*'));
+                let key = matches!(char::from_u32(last), Some('0'..='9' | '#' | '*'));
                 is_pictograph(last) || (key && next() == KEYCAP)
             }
             _ => false,

@@ -458,3 +458,55 @@ fn units_cover_every_byte_once() {
     }
     assert_eq!(ends, [1, 7, 9, 15, 21, 23, 24, 25, 26, 27, 28, 29]);
 }
+
+#[test]
+fn a_class_that_is_named_twice_is_among_them() {
+    let twice: Classes = [Class::Bidi, Class::Ansi, Class::Bidi].into_iter().collect();
+    assert!(twice.holds(Class::Bidi) && twice.holds(Class::Ansi));
+    assert!(!twice.holds(Class::C0C1) && !twice.holds(Class::ZeroWidth));
+}
+
+#[test]
+fn what_is_more_than_can_be_taken_out_is_not_complete() {
+    let of = |removals: usize| Stripped {
+        removals: vec![0..0; removals],
+        counts: Counts::default(),
+    };
+    assert!(of(MOST_EDITS).is_complete());
+    assert!(!of(MOST_EDITS + 1).is_complete());
+}
+
+#[test]
+fn two_lists_become_one_in_order() {
+    let merge = |before: &[Range<usize>], found: &[Range<usize>]| merged(before, found.to_vec());
+    assert_eq!(merge(&[4..6], &[0..2, 8..9]), [0..2, 4..6, 8..9]);
+    assert_eq!(merge(&[0..2, 8..9], &[4..6]), [0..2, 4..6, 8..9]);
+    assert_eq!(merge(&[2..4, 10..12], &[0..2, 4..5, 11..14]), [0..5, 10..14]);
+}
+
+#[test]
+fn a_short_escape_within_a_spelled_sequence_goes_as_a_whole() {
+    assert_eq!(text_left(r"a\u001b[3\b1mz", Classes::ALL), "az");
+}
+
+#[test]
+fn what_a_sequence_carries_ends_where_another_begins_or_the_first_line_does() {
+    for (text, rest) in [
+        ("a\u{1b}]0;t\u{18}b", "a\u{18}b"),
+        ("a\u{1b}]0;t\u{9b}1mb", "ab"),
+        ("a\u{1b}]0;one\ntwo\nthree", "a\ntwo\nthree"),
+    ] {
+        assert_eq!(text_left(text, only(Class::Ansi)), rest, "{text:?}");
+    }
+}
+
+#[test]
+fn a_selector_stays_in_a_keycap_and_behind_no_letter() {
+    for (text, rest) in [
+        ("1\u{fe0f}\u{20e3}", "1\u{fe0f}\u{20e3}"),
+        ("a\u{fe0f}\u{20e3}", "a\u{20e3}"),
+        ("1\u{fe0f}x", "1x"),
+    ] {
+        assert_eq!(text_left(text, Classes::ALL), rest, "{text:?}");
+    }
+}

@@ -285,3 +285,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_string_of_ours_escapes_what_json_cannot_hold() {
+    let text = "a\"b\\c\u{0}\u{1f}\n é";
+    assert_eq!(serde_json::from_str::<String>(&json_string(text)).unwrap(), text);
+}
+
+#[test]
+fn an_index_knows_where_its_offsets_end() {
+    for (whole, unit, total) in [
+        ("abc é", Unit::Bytes, 6),
+        ("[]", Unit::Bytes, 2),
+        ("[1,2,3]", Unit::Records, 3),
+    ] {
+        let index = Index::of(whole);
+        assert_eq!((index.unit(), index.total()), (unit, total), "{whole}");
+    }
+}

@@ -732,3 +732,54 @@ fn ten_thousand_conforming_results_conform() {
         }
     }
 }
+
+#[test]
+fn a_declaration_tells_what_of_it_is_not_checked() {
+    let told = |schema: Option<&str>| {
+        let declaration = Declaration::compile(schema.map(str::as_bytes));
+        (declaration.is_partial(), declaration.is_vacuous())
+    };
+    assert_eq!(told(None), (false, false));
+    assert_eq!(told(Some("{\"type\":5}")), (false, false), "cannot be compiled");
+    assert_eq!(told(Some("{\"type\":\"object\"}")), (false, false));
+    assert_eq!(told(Some("{}")), (false, true));
+    assert_eq!(
+        told(Some(r#"{"type":"object","properties":{"a":{"pattern":"(a)\\1"}}}"#)),
+        (true, false)
+    );
+}
+
+#[test]
+fn structured_output_is_found_with_its_depth_and_in_no_broken_result() {
+    let depth = |raw: &str| match locate::in_bytes(raw.as_bytes()) {
+        locate::Structured::Once { depth, .. } => Some(depth),
+        locate::Structured::Absent
+        | locate::Structured::Unfinished
+        | locate::Structured::Twice
+        | locate::Structured::Unreadable => None,
+    };
+    let once = |value: &str| depth(&format!(r#"{{"structuredContent":{value},"z":[[[0]]]}}"#));
+    for (value, deep) in [
+        ("1", 1),
+        ("{}", 1),
+        ("[ ]", 1),
+        ("{ \n\r\t }", 1),
+        (r#"{"a" : 1 , "b" : 2 }"#, 2),
+        (r#"["]","[["]"#, 2),
+        (r#"["a\"]","[\\",[1]]"#, 3),
+        (r#"{"a":[{}]}"#, 3),
+    ] {
+        assert_eq!(once(value), Some(deep), "{value}");
+    }
+    for broken in [
+        r#"{"x":,"structuredContent":1}"#,
+        r#"{"x":],"structuredContent":1}"#,
+        r#"{"x"::1,"structuredContent":1}"#,
+        r#"{"structuredContent":}"#,
+    ] {
+        assert!(
+            matches!(locate::in_bytes(broken.as_bytes()), locate::Structured::Unreadable),
+            "{broken}"
+        );
+    }
+}

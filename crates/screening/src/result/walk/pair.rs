@@ -19,12 +19,8 @@ impl Walked {
     /// The string that stands beside a `value` in the same object as its `name` or `key`.
     fn name_beside<'a>(&self, raw: &'a [u8], index: usize) -> Option<Cow<'a, str>> {
         let value = self.literals().get(index)?;
-        let near = [
-            index.checked_sub(1),
-            index.checked_sub(2),
-            Some(index + 1),
-            Some(index + 2),
-        ];
+        // The name of the nearer of the two lies between them.
+        let near = [index.checked_sub(2), Some(index + 2)];
         near.into_iter().flatten().find_map(|near| {
             let other = self.literals().get(near)?;
             let (one, two) = if near < index { (other, value) } else { (value, other) };

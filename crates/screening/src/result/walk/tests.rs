@@ -490,3 +490,157 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn strings_are_beside_each_other_in_one_array_only() {
+    let raw =
+        r#"{"structuredContent":{"a":["one","two",12345678901234567],"b":"three","c":{"four":"five"}},"content":[]}"#;
+    let walked = walk(raw.as_bytes(), Message::ToolResult).unwrap();
+    let literal = |text: &str| {
+        let mut all = walked.literals().iter();
+        all.find(|literal| raw.get(literal.span()) == Some(text)).unwrap()
+    };
+    let beside = |one: &str, two: &str| literal(one).is_beside(literal(two));
+    assert!(beside("one", "two") && beside("two", "one"));
+    for (one, two) in [
+        ("two", "12345678901234567"),
+        ("12345678901234567", "two"),
+        ("two", "three"),
+        ("three", "five"),
+        ("b", "c"),
+    ] {
+        assert!(!beside(one, two), "{one} {two}");
+    }
+    let bare = walk(br#"["six","seven"]"#, Message::Other).unwrap();
+    let [six, seven] = bare.literals() else {
+        panic!("{bare:?}")
+    };
+    assert!(!six.is_beside(seven), "of no member");
+}
+
+#[test]
+fn a_value_is_spoken_of_by_what_its_pair_calls_it() {
+    let spoken = |raw: &str, value: &str| {
+        let walked = walk(raw.as_bytes(), Message::ToolResult).unwrap();
+        let mut all = walked.literals().iter();
+        let index = all.position(|literal| raw.get(literal.span()) == Some(value)).unwrap();
+        walked.spoken_of(raw.as_bytes(), index).map(|name| name.into_owned())
+    };
+    let within = |object: &str| format!(r#"{{"structuredContent":{{"list":[{object}]}},"content":[]}}"#);
+    for (object, name) in [
+        (r#"{"name":"TOKEN","value":"it"}"#, "TOKEN"),
+        (r#"{"value":"it","name":"TOKEN"}"#, "TOKEN"),
+        (r#"{"KEY":"TOKEN","Value":"it"}"#, "TOKEN"),
+        (r#"{"more":["x","y"]},{"value":"it","name":"TOKEN"}"#, "TOKEN"),
+        (r#"{"name":"TOKEN","kind":"x","value":"it"}"#, "value"),
+        (r#"{"name":"TOKEN"},{"value":"it"}"#, "value"),
+        (r#"{"other":"TOKEN","value":"it"}"#, "value"),
+    ] {
+        assert_eq!(spoken(&within(object), "it").as_deref(), Some(name), "{object}");
+    }
+    // As much as may stand between the two strings, and a little more.
+    let between = |length: usize| {
+        let space = " ".repeat(length - r#"","value":""#.len());
+        within(&format!(r#"{{"name":"TOKEN",{space}"value":"it"}}"#))
+    };
+    assert_eq!(spoken(&between(128), "it").as_deref(), Some("TOKEN"));
+    assert_eq!(spoken(&between(129), "it").as_deref(), Some("value"));
+}
+
+#[test]
+fn known_names_are_known_in_their_longest_spelling() {
+    let spelled: String = "structuredContent"
+        .bytes()
+        .map(|byte| format!("\\u{byte:04x}"))
+        .collect();
+    let raw = format!(r#"{{"{spelled}":{{"a":"b"}},"content":[]}}"#);
+    assert_eq!(
+        told(&raw, Message::ToolResult),
+        [("a", NAME, Place::Structured, NO), ("b", TEXT, Place::Structured, YES)]
+    );
+}
+
+#[test]
+fn the_contents_of_a_resource_lie_where_their_braces_are() {
+    let raw = r#"{"contents":[ {"uri":"a:b","text":"x"} ,{"uri":"a:c","text":"y"}]}"#;
+    let walked = walk(raw.as_bytes(), Message::ResourceRead).unwrap();
+    let lie: Vec<_> = walked
+        .blocks()
+        .iter()
+        .map(|block| raw.get(block.span.clone()).unwrap())
+        .collect();
+    assert_eq!(lie, [r#"{"uri":"a:b","text":"x"}"#, r#"{"uri":"a:c","text":"y"}"#]);
+}
+
+#[test]
+fn what_says_two_things_of_itself_is_unknown_unless_one_is_text() {
+    let kind = |types: &[&str]| {
+        let types: Vec<_> = types.iter().map(|name| format!(r#""type":"{name}""#)).collect();
+        let raw = format!(r#"{{"content":[{{{}}}]}}"#, types.join(","));
+        walk(raw.as_bytes(), Message::ToolResult).unwrap().blocks()[0].kind
+    };
+    assert_eq!(kind(&["image", "image"]), BlockKind::Image);
+    assert_eq!(kind(&["image", "audio"]), BlockKind::Unknown);
+    assert_eq!(kind(&["image", "text"]), BlockKind::Text);
+    assert_eq!(kind(&["text", "image"]), BlockKind::Text);
+}
+
+#[test]
+fn words_of_the_protocol_are_known_where_they_stand() {
+    let task = r#"{"taskId":"t","status":"s","result":{"taskId":"u"}}"#;
+    assert_eq!(
+        told(task, Message::TaskState),
+        [
+            ("t", TEXT, Place::Protocol, NO),
+            ("s", TEXT, Place::Protocol, NO),
+            ("taskId", NAME, Place::Meta, NO),
+            ("u", TEXT, Place::Meta, YES),
+        ]
+    );
+    let embedded = r#"{"content":[{"type":"resource","resource":{"uri":"a:b","mimeType":"image/png","text":"x"}}]}"#;
+    assert_eq!(
+        told(embedded, Message::ToolResult),
+        [
+            ("a:b", TEXT, block(0, Part::Embedded), NO),
+            ("image/png", TEXT, block(0, Part::Embedded), NO),
+            ("x", TEXT, block(0, Part::Embedded), NO),
+        ]
+    );
+    let asked = r#"{"params":{"messages":[{"role":"user","content":{"type":"image","data":"x"}}]}}"#;
+    assert_eq!(
+        told(asked, Message::Other),
+        [
+            ("params", NAME, Place::Free, NO),
+            ("user", TEXT, Place::Protocol, NO),
+            ("x", TEXT, block(0, Part::Misplaced), NO),
+        ]
+    );
+}
+
+#[test]
+fn in_the_state_of_a_task_the_result_says_what_was_cut() {
+    let raw = r#"{"taskId":"t","result":{},"_meta":{"a":1}}"#;
+    let walked = walk(raw.as_bytes(), Message::TaskState).unwrap();
+    let open = raw.find("{}").unwrap() + 1;
+    let empty = |open| Braces {
+        open,
+        has_members: false,
+    };
+    assert_eq!((walked.top(), walked.metas()), (Some(empty(open)), &[][..]));
+    let raw = r#"{"result":{"_meta":{}},"_meta":{"a":1},"taskId":"t"}"#;
+    let walked = walk(raw.as_bytes(), Message::TaskState).unwrap();
+    assert_eq!(walked.metas(), [empty(raw.find("{}").unwrap() + 1)]);
+}
+
+#[test]
+fn pictures_that_are_text_are_other_files() {
+    for (mime, label) in [
+        ("image/png", Label::Binary),
+        ("IMAGE/PNG; q=1", Label::Binary),
+        ("image/svg+xml", Label::Other),
+        ("image/odd+json", Label::Other),
+        ("text/plain", Label::Other),
+    ] {
+        assert_eq!(Label::of(mime.as_bytes()), label, "{mime}");
+    }
+}
