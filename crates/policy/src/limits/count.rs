@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn what_counts_no_more_is_told_by_no_group() {
+        let mut count = Count::NOTHING;
+        assert_eq!(count.groups().next(), None);
+        count.add(MINUTE, 0, 3, 64);
+        count.settle(MINUTE, 10 * 60_000);
+        assert_eq!((count.used(), count.groups().next()), (0, None));
+    }
+
+    #[test]
     fn calls_of_a_day_are_one_group_that_begins_with_the_first() {
         let mut count = Count::NOTHING;
         count.add(Window::Day, 5_000, 1, 64);

@@ -462,6 +462,18 @@ fn without_a_receipt_for_every_decision_nothing_is_given_out() {
     assert_eq!(withheld.code, ReasonCode::DenyReceiptUnavailable);
 }
 
+#[test]
+fn no_control_sequence_is_read_through_a_mask() {
+    let mut rules = redacting();
+    rules.sanitisation.strip = Classes::ALL;
+    let number: String = CARD.split(' ').collect();
+    let raw = format!(r#"{{"content":[],"structuredContent":{{"card_number":"\u001b[{number}~ kept"}}}}"#);
+    assert_eq!(
+        told(&raw, &UNTRUSTED, &rules).text(),
+        r#"{"content":[],"structuredContent":{"card_number":"[REDACTED:credit_card]~ kept"}}"#
+    );
+}
+
 // Attack 12: the pieces of one secret in two blocks, with other members between them
 #[test]
 fn a_secret_over_two_blocks_is_masked_in_both() {

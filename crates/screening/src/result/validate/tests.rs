@@ -768,6 +768,7 @@ fn structured_output_is_found_with_its_depth_and_in_no_broken_result() {
         (r#"["]","[["]"#, 2),
         (r#"["a\"]","[\\",[1]]"#, 3),
         (r#"{"a":[{}]}"#, 3),
+        ("[\"a\u{1}\\n\u{1f}]\",[1]]", 3),
     ] {
         assert_eq!(once(value), Some(deep), "{value}");
     }
