@@ -2,6 +2,7 @@
 
 mod activity;
 mod apart;
+mod approvals;
 mod broken;
 mod certificates;
 mod configuration;

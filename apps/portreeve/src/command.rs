@@ -4,6 +4,7 @@
 mod access;
 mod activity;
 mod admin;
+mod approval;
 mod check;
 mod connect;
 mod doctor;
@@ -55,6 +56,9 @@ enum Command {
     /// People who look, decide and steer: admin tokens with roles
     #[command(subcommand)]
     Admin(admin::Admin),
+    /// Calls that wait for a person
+    #[command(subcommand)]
+    Approval(approval::Approval),
     /// Tools of the inventory, with risk, trust and standing
     #[command(subcommand)]
     Tool(tool::Tool),
@@ -119,6 +123,7 @@ impl Cli {
             Command::Check(check) => check.run(config),
             Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
             Command::Admin(admin) => admin.run(&local(&find_file(config)?)?).await,
+            Command::Approval(approval) => approval.run(&local(&find_file(config)?)?).await,
             Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
             Command::Limits(limits) => limits.run(&local(&find_file(config)?)?).await,

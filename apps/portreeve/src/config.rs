@@ -2,6 +2,7 @@
 //! road between them is `TryFrom`, which reads by the room `settings`: it reports every fault at once and needs no network.
 
 mod allowances;
+mod approvals;
 mod audit;
 mod checked;
 mod edit;
@@ -28,6 +29,7 @@ mod trust;
 pub use self::policy::Policy;
 pub use self::sandbox::Sandbox;
 pub use ::policy::PolicyFile as PolicyText;
+pub use approvals::Approvals;
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
 pub(crate) use edit::{Draft, NewReach, Written, hold, is_web_url, replace};

@@ -1,5 +1,6 @@
 //! Plugs the rooms together and runs the gateway until it is told to stop.
 
+mod approvals;
 mod descriptors;
 mod discovery;
 mod identities;
@@ -29,6 +30,7 @@ use store::StateLock;
 use tokio::sync::watch;
 use vocabulary::Clock;
 
+pub(crate) use self::approvals::ApprovalDesk;
 pub(crate) use self::discovery::note as inventory_note;
 pub(crate) use self::orders::{Books, Configured, approve_item, heed_item};
 pub(crate) use self::plan::{facts, ledger_settings, limit_rules};
@@ -105,6 +107,7 @@ impl Started {
         let quotas = quotas::Keeper::start(limiter, running.store.clone())?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
+        running.approvals.keep_sweeping();
         running.clone().start_discovery();
         tokio::spawn(running.clone().ask_the_stale());
         reload::watch(running.clone(), stopping.clone());

@@ -17,6 +17,7 @@ use crate::plane::ControlPlane;
 
 mod activity;
 mod admins;
+mod approvals;
 mod call;
 mod harness;
 mod inventory;
@@ -177,6 +178,47 @@ pub(crate) static ROUTES: &[Route] = &[
             "Takes an admin token back, from the next request on.",
             "Admin",
             act!(admins::revoke),
+        )
+    },
+    Route {
+        query: approvals::PARAMETERS,
+        ..get(
+            Role::Viewer,
+            "/approvals",
+            "What waits for a person and what became of it, newest first; the arguments of what waits, for approvers.",
+            "Approvals",
+            act!(approvals::list),
+        )
+    },
+    get(
+        Role::Viewer,
+        "/approvals/{id}",
+        "One approval, with what changed since the last approved call of the same caller and tool.",
+        "ApprovalInFull",
+        act!(approvals::show),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("approval.approve"),
+        body: Some("Word"),
+        ..get(
+            Role::Approver,
+            "/approvals/{id}/approve",
+            "Lets exactly this call be made, once. Whoever asked does not answer.",
+            "ApprovalAsked",
+            act!(approvals::approve),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("approval.deny"),
+        body: Some("Word"),
+        ..get(
+            Role::Approver,
+            "/approvals/{id}/deny",
+            "Refuses exactly this call until the approval's end.",
+            "ApprovalAsked",
+            act!(approvals::deny),
         )
     },
     Route {

@@ -204,6 +204,8 @@ pub(crate) struct Asked {
     args_hash: Digest,
     address: IpAddr,
     decided_by: Arc<PolicySnapshot>,
+    /// Whether a person had to allow it, and did.
+    is_approved: bool,
 }
 
 impl Asked {
@@ -213,7 +215,7 @@ impl Asked {
         permit: &Permit,
         args_hash: Digest,
         address: IpAddr,
-        decided_by: &Arc<PolicySnapshot>,
+        (decided_by, is_approved): (&Arc<PolicySnapshot>, bool),
     ) -> Arc<Self> {
         let params = request.params();
         let (seen, arguments) = if matches!(request.method(), Method::ToolsCall | Method::PromptsGet) {
@@ -230,6 +232,7 @@ impl Asked {
             args_hash,
             address,
             decided_by: decided_by.clone(),
+            is_approved,
         })
     }
 
@@ -269,6 +272,12 @@ impl Asked {
     /// Nothing is decided again while nothing changed.
     fn is_allowed(&self, in_force: &Snapshot, who: &Arc<Principal>) -> bool {
         let as_it_was = Arc::ptr_eq(&self.decided_by, &in_force.policy) && Arc::ptr_eq(&self.who, who);
-        as_it_was || matches!(self.decide(in_force, who), Decision::Allow(..))
+        as_it_was
+            || match self.decide(in_force, who) {
+                Decision::Allow(..) => true,
+                // Nobody is asked again for what is under way.
+                Decision::RequireApproval(..) => self.is_approved && Arc::ptr_eq(&self.who, who),
+                Decision::Deny(_) => false,
+            }
     }
 }

@@ -12,6 +12,7 @@ use ledger::Ledger;
 use crate::delivery::{Listener, Released, Releases, Told, Unheard};
 use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
+use crate::state::approvals::Approvals;
 use crate::state::changes::ChangeFeed;
 use crate::state::parked::ParkedCalls;
 use crate::state::screening_pool::ScreeningPool;
@@ -25,6 +26,7 @@ pub struct Gateway {
     in_force: ArcSwap<Snapshot>,
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Ledger,
+    pub(crate) approvals: Arc<dyn Approvals>,
     pub(crate) cursor_key: hmac::Key,
     pub(crate) seal: Seal,
     pub(crate) changes: ChangeFeed,
@@ -38,11 +40,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway with a first snapshot.
+    /// A gateway with a first snapshot, and with whoever asks people.
     ///
     /// # Errors
     /// When the system gives no randomness.
-    pub fn new(snapshot: Snapshot, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
+    pub fn new(
+        snapshot: Snapshot,
+        ledger: Ledger,
+        approvals: Arc<dyn Approvals>,
+    ) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
         let mut key = [0u8; 32];
         aws_lc_rs::rand::fill(&mut key)?;
         let seal = Seal::new()?;
@@ -50,6 +56,7 @@ impl Gateway {
             in_force: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::default(),
             ledger,
+            approvals,
             cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             seal,
             changes: ChangeFeed::default(),

@@ -97,15 +97,26 @@ impl Stages<'_> {
             Decision::Allow(permit, Grounds { policy_id, code, .. }) => Ok(Decided {
                 permit,
                 facts: self.decision(Verdict::Allow, policy_id, code),
+                approved: None,
                 slot,
             }),
-            Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
+            Decision::RequireApproval(_, grounds) => Err(self.nobody_asked(facts, grounds)),
             Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
         }
     }
 
-    fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
+    pub(crate) fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
         self.denied_by(&self.snapshot, facts, verdict, grounds)
+    }
+
+    /// A policy wants a person's word, and nobody is asked about such.
+    pub(crate) fn nobody_asked(&self, facts: &MessageFacts, grounds: Grounds) -> Box<Ended> {
+        let decision = self.decision(Verdict::RequireApproval, grounds.policy_id, grounds.code);
+        let data = ErrorData {
+            verdict: Verdict::RequireApproval,
+            ..ErrorData::denied(ErrorCode::Denied, NOBODY_ASKED, grounds.code)
+        };
+        self.refused_as(facts, decision, data)
     }
 
     /// Denied by the rules of another snapshot than that of the request.
@@ -301,6 +312,10 @@ pub(crate) fn sentence(code: ReasonCode) -> String {
     let remedy = code.remedy();
     format!("{}; {}", remedy.meaning, remedy.next)
 }
+
+/// Approvals are of calls of tools.
+const NOBODY_ASKED: &str = "a policy wants a person's approval for this, and people are asked about calls of tools alone; let the \
+                            operator permit it without `@require(\"approval\")`";
 
 /// What a caller is told of an argument that the policies read and cannot see; the place is in the policies' own names.
 fn unseen(place: &str) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ledger::{DecisionFacts, Verdict};
 use mcp::{Method, Request, RequestId};
-use policy::{Caller, Class, InFlight, OverLimit, Permit};
+use policy::{ApprovedCall, Caller, Class, InFlight, OverLimit, Permit};
 use vocabulary::{ReasonCode, ServerId, ToolId};
 
 use crate::context::RequestContext;
@@ -24,6 +24,8 @@ pub(crate) struct Stages<'a> {
 pub(crate) struct Decided {
     pub(crate) permit: Permit,
     pub(crate) facts: DecisionFacts,
+    /// What a person allowed, where one had to.
+    pub(crate) approved: Option<ApprovedCall>,
     /// Held while the request is under way.
     pub(crate) slot: InFlight,
 }
@@ -97,5 +99,6 @@ pub(crate) fn decision(snapshot: &Snapshot, result: Verdict, policy_id: Arc<str>
         reason_codes: vec![reason],
         policy_set: Some(snapshot.policy.policy_set()),
         epoch: snapshot.policy.epoch(),
+        approval: None,
     }
 }

@@ -1,6 +1,7 @@
 //! What the gateway keeps between requests, each bounded.
 
 pub(crate) mod allowed_request;
+pub(crate) mod approvals;
 pub(crate) mod changes;
 pub(crate) mod event_budget;
 pub(crate) mod parked;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use vocabulary::{Digest, ReceiptId, words};
 
+use crate::approval::ApprovalStep;
 use crate::ending::Verdict;
 use crate::harness::{HarnessAttempt, HarnessResult};
 use crate::screening::ScreeningDecision;
@@ -15,6 +16,8 @@ pub enum Event {
     Admin(Note),
     /// A server or a tool was discovered, changed, quarantined or approved.
     Inventory(Note),
+    /// A person was asked, answered, or their answer was used.
+    Approval(Box<ApprovalStep>),
     /// A server's process tried to reach something.
     Egress(Box<EgressAttempt>),
     /// Something a server sent was withheld, edited or let through with a warning.
@@ -127,6 +130,7 @@ impl Event {
     pub(crate) fn receipt_id(&self) -> Option<ReceiptId> {
         match self {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
+            Self::Approval(step) => step.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
             Self::Screening(decision) => decision.subject.receipt_id,
             Self::HarnessAttempt(attempt) => Some(attempt.subject.receipt_id),

@@ -5,6 +5,7 @@
 mod settings;
 mod screening;
 mod ending;
+mod approval;
 mod harness;
 mod event;
 mod entry;
@@ -26,11 +27,12 @@ mod open;
 mod sample;
 
 pub use append::Ledger;
+pub use approval::{ApprovalAction, ApprovalStep};
 pub use chain::BreakKind;
 pub use checkpoint::{Checkpoint, CheckpointFault};
 pub use ending::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, TokenMode, TokenSource,
-    Verdict,
+    ApprovalFacts, Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, StepUp,
+    TokenMode, TokenSource, Verdict,
 };
 pub use event::{EgressAttempt, EgressCall, EgressResult, Event, Fact, Note};
 pub use harness::{

@@ -150,7 +150,7 @@ mod tests {
         let call = call(&arguments);
         match snapshot.decide(&caller, tool, &call) {
             Decision::Allow(permit, _) => (permit, call.args_hash),
-            other @ (Decision::RequireApproval(_) | Decision::Deny(_)) => panic!("{other:?}"),
+            other @ (Decision::RequireApproval(..) | Decision::Deny(_)) => panic!("{other:?}"),
         }
     }
 

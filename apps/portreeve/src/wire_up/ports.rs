@@ -262,6 +262,7 @@ impl Running {
             tokens: Arc::new(self.live_tokens()),
             activity: Arc::new(activity),
             inventory: helm.clone(),
+            approvals: Arc::new(self.approvals.clone()),
             gateway: helm,
         })
     }

@@ -9,7 +9,7 @@ use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
 use mcp::{Era, Method, Request};
-use policy::{Decision, Permit, Target};
+use policy::{ApprovedCall, Decision, Permit, Target};
 use screening::arguments::{Checked, Member};
 use upstream::{
     Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
@@ -59,6 +59,7 @@ pub(crate) async fn forward(
     let Decided {
         permit,
         facts: decision,
+        approved,
         slot,
     } = permitted.decided;
     let (facts, sent) = (permitted.facts, permitted.sent);
@@ -77,11 +78,11 @@ pub(crate) async fn forward(
         &permit,
         sent.checked.digest(),
         stages.context.arrival.address,
-        &stages.snapshot.policy,
+        (&stages.snapshot.policy, approved.is_some()),
     );
     let round = state::read(stages, request, &binding)?;
     announce(stages, &record.facts, &record.decision).await?;
-    let permit = up_to_date(stages, &asked, permit, &mut record)?;
+    let permit = up_to_date(stages, &asked, (permit, approved.as_ref()), &mut record)?;
     let forwarded = Forwarded {
         server: server.clone(),
         era,
@@ -93,6 +94,7 @@ pub(crate) async fn forward(
         record,
         confinement: SeenConfinement::default(),
         asked,
+        approved,
         slot: Some(slot),
     };
     if era == Era::Modern && is_subscription(request.method()) {
@@ -163,7 +165,7 @@ fn timeout(stages: &Stages<'_>, request: &Request, target: &Target) -> Option<Du
 fn up_to_date(
     stages: &Stages<'_>,
     asked: &Asked,
-    permit: Permit,
+    (permit, approved): (Permit, Option<&ApprovedCall>),
     record: &mut CallRecord,
 ) -> Result<Permit, Box<Ended>> {
     let in_force = stages.gateway.in_force();
@@ -175,8 +177,11 @@ fn up_to_date(
             record.decision = decision(&in_force, Verdict::Allow, grounds.policy_id, grounds.code);
             Ok(permit)
         }
-        Decision::RequireApproval(grounds) => {
-            Err(stages.denied_by(&in_force, &record.facts, Verdict::RequireApproval, grounds))
+        Decision::RequireApproval(wanted, grounds) => {
+            // Still what was approved: then it is approved.
+            let permit =
+                approved.and_then(|approved| wanted.beside(approved.approval().plan.beside).going_on(approved));
+            permit.ok_or_else(|| stages.denied_by(&in_force, &record.facts, Verdict::RequireApproval, grounds))
         }
         Decision::Deny(grounds) => Err(stages.denied_by(&in_force, &record.facts, Verdict::Deny, grounds)),
     }

@@ -3,12 +3,13 @@
 use ledger::{MessageFacts, Verdict};
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
-use policy::{CallFacts, KnownTool, NotKnown};
+use policy::{CallFacts, Decision, KnownTool, NotKnown};
 use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, Refusal, check_call, judge};
 use screening::recorded::recordable;
 use upstream::Files;
 use vocabulary::{PrincipalKey, ReasonCode, RiskFound};
 
+use crate::call::approval::{self, ApprovalWanted};
 use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
 use crate::call::outgoing_secrets::look_for_secrets;
 use crate::context::{Ended, RequestContext, digest};
@@ -34,7 +35,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
     raise(&mut facts, found.as_ref());
-    let decided = decide(stages, known, &checked, &facts).await?;
+    let decided = decide(stages, request, known, (&checked, &facts)).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -199,12 +200,12 @@ fn check_beside<'r>(
     }
 }
 
-/// Counts the call, then asks the policies.
+/// Counts the call, then asks the policies, and a person where they want one asked.
 async fn decide(
     stages: &Stages<'_>,
+    request: &Request,
     known: KnownTool,
-    checked: &CheckedCall<'_>,
-    facts: &MessageFacts,
+    (checked, facts): (&CheckedCall<'_>, &MessageFacts),
 ) -> Result<Decided, Box<Ended>> {
     let tool = &known.entry().id;
     let admitted = stages.admit(&tool.server, Some(tool)).await;
@@ -215,8 +216,17 @@ async fn decide(
         found: facts.risk,
         address: stages.context.arrival.address,
     };
-    let decision = stages.snapshot.policy.decide(&stages.caller, known, &call);
-    stages.decided(decision, slot, facts)
+    match stages.snapshot.policy.decide(&stages.caller, known, &call) {
+        Decision::RequireApproval(wanted, grounds) => {
+            let call = ApprovalWanted {
+                wanted,
+                grounds,
+                checked,
+            };
+            approval::settle(stages, request, call, (facts, slot)).await
+        }
+        decision @ (Decision::Allow(..) | Decision::Deny(_)) => stages.decided(decision, slot, facts),
+    }
 }
 
 /// What rules on risk found in the arguments raises the risk of this call, and the record says which.
