@@ -18,6 +18,7 @@ mod facts;
 mod full_disk;
 mod harness;
 mod identity;
+mod incidents;
 mod inventory;
 mod ledger;
 mod limits;

@@ -4,6 +4,7 @@ mod approvals;
 mod descriptors;
 mod discovery;
 mod identities;
+mod incidents;
 mod orders;
 mod plan;
 mod ports;
@@ -32,6 +33,7 @@ use vocabulary::Clock;
 
 pub(crate) use self::approvals::ApprovalDesk;
 pub(crate) use self::discovery::note as inventory_note;
+pub(crate) use self::incidents::{INCIDENT_FILE, IncidentDesk};
 pub(crate) use self::orders::{Books, Configured, approve_item, heed_item};
 pub(crate) use self::plan::{facts, ledger_settings, limit_rules};
 pub(crate) use self::ports::shown;
@@ -101,6 +103,7 @@ impl Started {
         let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
+        running.incidents.note_start().await?;
         running.note_barred(None).await?;
         running.meet_servers().await?;
         let limiter = running.with_current(|current| current.limiter.clone());
@@ -108,6 +111,7 @@ impl Started {
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
         running.approvals.keep_sweeping();
+        running.incidents.keep_looking(state);
         running.clone().start_discovery();
         tokio::spawn(running.clone().ask_the_stale());
         reload::watch(running.clone(), stopping.clone());

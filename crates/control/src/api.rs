@@ -20,6 +20,7 @@ mod admins;
 mod approvals;
 mod call;
 mod harness;
+mod incidents;
 mod inventory;
 mod limits;
 mod policy;
@@ -178,6 +179,37 @@ pub(crate) static ROUTES: &[Route] = &[
             "Takes an admin token back, from the next request on.",
             "Admin",
             act!(admins::revoke),
+        )
+    },
+    get(
+        Role::Viewer,
+        "/incidents",
+        "The incidents that are on.",
+        "Incidents",
+        act!(incidents::list),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("incident.start"),
+        body: Some("NewIncident"),
+        ..get(
+            Role::Operator,
+            "/incidents",
+            "Starts an incident: it denies at once.",
+            "CreatedIncident",
+            act!(incidents::start),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("incident.end"),
+        body: Some("Why"),
+        ..get(
+            Role::Operator,
+            "/incidents/{id}/end",
+            "Ends an incident, or notes that one of two people wants it to.",
+            "EndedIncident",
+            act!(incidents::end),
         )
     },
     Route {

@@ -201,6 +201,26 @@ const SCHEMAS: &[(&str, &str)] = &[
         r#"{"type":"object","additionalProperties":false,"properties":{"reason":{"type":"string","maxLength":500}}}"#,
     ),
     (
+        "CreatedIncident",
+        r#"{"type":"object","required":["id","stage","scope","reason","started","started_by","expires","end_wanted_by"],"properties":{"id":{"type":"string"},"stage":{"enum":["heightened","contain","lockdown"]},"scope":{"type":"string"},"reason":{"type":"string"},"started":{"type":"string","format":"date-time"},"started_by":{"type":"string"},"expires":{"type":["string","null"],"format":"date-time"},"end_wanted_by":{"type":["string","null"],"description":"Who wants it to end, where a second person has to say so too."}}}"#,
+    ),
+    (
+        "EndedIncident",
+        r##"{"allOf":[{"$ref":"#/components/schemas/CreatedIncident"},{"type":"object","required":["ended"],"properties":{"ended":{"type":"boolean","description":"Whether it is over."}}}]}"##,
+    ),
+    (
+        "Incidents",
+        r##"{"type":"object","required":["incidents"],"properties":{"incidents":{"type":"array","items":{"$ref":"#/components/schemas/CreatedIncident"}}}}"##,
+    ),
+    (
+        "NewIncident",
+        r#"{"type":"object","additionalProperties":false,"required":["reason"],"properties":{"stage":{"enum":["heightened","contain","lockdown"],"default":"contain"},"scope":{"type":"string","description":"`all`, `server:ID`, `tool:SERVER/NAME`, `principal:SUB`, `client:ID` or `risk:R` (calls of that risk and above).","default":"all"},"reason":{"type":"string","minLength":1,"maxLength":500},"ttl":{"type":["string","null"],"pattern":"^[0-9]+[smhd]$"}}}"#,
+    ),
+    (
+        "Why",
+        r#"{"type":"object","additionalProperties":false,"required":["reason"],"properties":{"reason":{"type":"string","minLength":1,"maxLength":500}}}"#,
+    ),
+    (
         "Diff",
         r#"{"type":"object","required":["id","kind","old_hash","new_hash","changes"],"properties":{"id":{"type":"string"},"kind":{"enum":["tool","prompt","resource","template","instructions"]},"old_hash":{"type":["string","null"]},"new_hash":{"type":"string"},"server_identity":{"type":["object","null"],"description":"Of whom it was approved and who offers it now, where these are two servers.","properties":{"approved":{"type":"string"},"now":{"type":"string"}}},"note":{"type":["string","null"]},"old_risk":{"type":["string","null"]},"new_risk":{"type":"string"},"changes":{"type":"array","items":{"type":"object","required":["path","kind","old","new"],"properties":{"path":{"type":"string","description":"A JSON pointer into the definition."},"kind":{"enum":["added","removed","narrowed","widened","reworded","flipped","other"]},"old":true,"new":true}}}}}"#,
     ),

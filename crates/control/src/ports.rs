@@ -1,15 +1,22 @@
 //! What the control plane needs of the rest, as small traits; the app connects them to store, ledger and
 //! gateway. Calls may block: the control plane makes them off the event loop.
 
+mod steering;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use ledger::{Event, Ledger, LedgerDown};
-use policy::{Answered, ApprovalFault, ItemId, OperatorOrder, PolicySnapshot, Usage};
+use policy::{ItemId, OperatorOrder, PolicySnapshot, Usage};
 use vocabulary::{ActorType, Digest, ReceiptId, Risk, Role, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
+
+pub use steering::{
+    ApprovalWord, ApprovalsPort, EndOfIncident, IncidentsPort, NewIncident, NotDecided, NotEnded, NotStarted,
+    ShownArguments,
+};
 
 /// Why the other side of a port did not do its work. The cause is for the log; operators see this sentence.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +44,8 @@ pub struct Ports {
     pub inventory: Arc<dyn Inventory>,
     /// What people are asked.
     pub approvals: Arc<dyn ApprovalsPort>,
+    /// What is wrong at the moment.
+    pub incidents: Arc<dyn IncidentsPort>,
     /// The running gateway itself.
     pub gateway: Arc<dyn Gateway>,
 }
@@ -304,64 +313,6 @@ pub trait Inventory: Send + Sync {
     /// # Errors
     /// When the store or the log fails.
     fn heed(&self, item: &ItemId, order: OperatorOrder, operator: &Operator) -> Result<Heeded, PortError>;
-}
-
-/// A person's word on a call.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ApprovalWord {
-    /// What.
-    pub answer: Answered,
-    /// Whose.
-    pub by: String,
-    /// Why, in their words.
-    pub reason: Option<String>,
-}
-
-/// Why a word was not taken.
-#[derive(Debug)]
-pub enum NotDecided {
-    /// There is no such question.
-    Unknown,
-    /// It does not count.
-    Fault(ApprovalFault),
-    /// It could not be put on record.
-    Unrecorded(LedgerDown),
-}
-
-/// What a call that waits for a person would be made with: canonical JSON.
-pub struct ShownArguments {
-    /// The arguments.
-    pub arguments: Vec<u8>,
-    /// Those that were approved last of the same caller and tool, and when.
-    pub last: Option<(Vec<u8>, Timestamp)>,
-}
-
-/// Keeps what people are asked.
-pub trait ApprovalsPort: Send + Sync {
-    /// Every approval that is kept, newest first, each where it stands now.
-    ///
-    /// # Errors
-    /// When the store fails.
-    fn list(&self) -> Result<Vec<policy::Approval>, PortError>;
-
-    /// One approval, where it stands now.
-    ///
-    /// # Errors
-    /// When the store fails.
-    fn find(&self, id: &str) -> Result<Option<policy::Approval>, PortError>;
-
-    /// The arguments of an approval that waits; nobody else's are kept.
-    ///
-    /// # Errors
-    /// When the store fails.
-    fn arguments(&self, approval: &policy::Approval) -> Result<Option<ShownArguments>, PortError>;
-
-    /// Takes a person's word; it is on record before it counts.
-    fn decide(
-        &self,
-        id: &str,
-        word: ApprovalWord,
-    ) -> Later<'_, Result<Result<policy::Approval, NotDecided>, PortError>>;
 }
 
 /// How a server was found last.

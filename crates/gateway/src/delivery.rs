@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp::{Method, Request};
-use policy::{CallFacts, Decision, Grounds, Permit, PolicySnapshot, Target};
+use policy::{CallFacts, Decision, Grounds, Permit, PolicySnapshot, Subject, Target};
 use vocabulary::json::Value;
-use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+use vocabulary::{Digest, Principal, ReasonCode, Risk, ServerId};
 
 use crate::edge::shown::ShownCredential;
 use crate::message::{ClientMessage, Event};
@@ -121,6 +121,22 @@ impl Told {
             about: self.about.for_later(),
             hold: None,
         }
+    }
+
+    /// What incidents look at; nothing of what names nothing, and nothing of an answer: that is judged when it comes.
+    pub(crate) fn subject<'t>(&'t self, who: &'t Principal) -> Option<Subject<'t>> {
+        let (server, tool, risk) = match &self.about {
+            About::Own | About::Answer(_) => return None,
+            About::Server(server) | About::Resource(server, ..) => (server, None, Risk::Low),
+            About::Target(_, target) => (target.server(), target.entry(), target.risk()),
+            About::Request(asked) => (asked.target.server(), asked.target.entry(), asked.target.risk()),
+        };
+        Some(Subject {
+            who,
+            server: Some(server),
+            tool: tool.map(|entry| &entry.id),
+            risk,
+        })
     }
 
     /// The event, if whoever listens may have it by these rules.

@@ -14,6 +14,7 @@ use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
 use crate::state::approvals::Approvals;
 use crate::state::changes::ChangeFeed;
+use crate::state::incidents::{IncidentState, Says};
 use crate::state::parked::ParkedCalls;
 use crate::state::screening_pool::ScreeningPool;
 use crate::state::seal::Seal;
@@ -27,6 +28,7 @@ pub struct Gateway {
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Ledger,
     pub(crate) approvals: Arc<dyn Approvals>,
+    pub(crate) incidents: IncidentState,
     pub(crate) cursor_key: hmac::Key,
     pub(crate) seal: Seal,
     pub(crate) changes: ChangeFeed,
@@ -57,6 +59,7 @@ impl Gateway {
             sessions: Sessions::default(),
             ledger,
             approvals,
+            incidents: IncidentState::default(),
             cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             seal,
             changes: ChangeFeed::default(),
@@ -86,6 +89,11 @@ impl Gateway {
     pub fn replace_snapshot(&self, snapshot: Snapshot) {
         self.in_force.store(Arc::new(snapshot));
         self.changes.snapshot_replaced();
+    }
+
+    /// Puts other incidents in force: for whatever comes, and for requests under way.
+    pub fn set_incidents(&self, incidents: Arc<policy::Incidents>) {
+        self.incidents.replace(incidents);
     }
 
     /// Ends a session, and what servers keep for it.
@@ -121,6 +129,12 @@ impl Gateway {
 
 impl Releases for Gateway {
     fn release(&self, told: Told, to: &Listener) -> Result<Released, Unheard> {
+        if told
+            .subject(&to.who)
+            .is_some_and(|subject| self.incidents.of(&subject) == Says::Denied)
+        {
+            return Err(Unheard::Withheld);
+        }
         told.released(&self.in_force(), to)
     }
 

@@ -146,6 +146,43 @@ impl Stages<'_> {
         Box::new(self.context.refused(reason, reply))
     }
 
+    /// An incident denies it.
+    pub(crate) fn by_incident(&self, facts: &MessageFacts) -> Box<Ended> {
+        let code = ReasonCode::DenyKillSwitch;
+        let decision = self.decision(Verdict::Deny, BY_INCIDENT.into(), code);
+        self.refused_as(
+            facts,
+            decision,
+            ErrorData::denied(ErrorCode::Denied, sentence(code), code),
+        )
+    }
+
+    /// What came of a request that an incident denies by now: it is on record, and nothing of it is told.
+    pub(crate) fn dropped(&self, ended: Ended) -> Ended {
+        let code = ReasonCode::DenyKillSwitch;
+        let told = |verdict| ErrorData {
+            verdict,
+            ..ErrorData::denied(ErrorCode::Denied, sentence(code), code)
+        };
+        let mut ending = ended.ending;
+        let verdict = match &mut ending {
+            Ending::Called { decision, outcome, .. } => {
+                decision.reason_codes.push(code);
+                outcome.status = Status::Error;
+                outcome.screening = Vec::new();
+                decision.result
+            }
+            Ending::Unidentified { .. }
+            | Ending::Unreadable { .. }
+            | Ending::Refused { .. }
+            | Ending::Answered { .. } => Verdict::Deny,
+        };
+        Ended {
+            ending,
+            reply: Prepared::refusal(Some(self.id.clone()), told(verdict)),
+        }
+    }
+
     pub(crate) fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
         if over.code == ReasonCode::DenyReceiptUnavailable {
             return self.unrecordable(facts);
@@ -312,6 +349,9 @@ pub(crate) fn sentence(code: ReasonCode) -> String {
     let remedy = code.remedy();
     format!("{}; {}", remedy.meaning, remedy.next)
 }
+
+/// The policy id of what incidents deny.
+pub(crate) const BY_INCIDENT: &str = "builtin:incident";
 
 /// Approvals are of calls of tools.
 const NOBODY_ASKED: &str = "a policy wants a person's approval for this, and people are asked about calls of tools alone; let the \

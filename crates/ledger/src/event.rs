@@ -7,6 +7,7 @@ use vocabulary::{Digest, ReceiptId, words};
 use crate::approval::ApprovalStep;
 use crate::ending::Verdict;
 use crate::harness::{HarnessAttempt, HarnessResult};
+use crate::incident::IncidentStep;
 use crate::screening::ScreeningDecision;
 
 /// Something worth a record that is not a request on the data plane.
@@ -18,6 +19,8 @@ pub enum Event {
     Inventory(Note),
     /// A person was asked, answered, or their answer was used.
     Approval(Box<ApprovalStep>),
+    /// An incident was started, goes on or is over.
+    Incident(Box<IncidentStep>),
     /// A server's process tried to reach something.
     Egress(Box<EgressAttempt>),
     /// Something a server sent was withheld, edited or let through with a warning.
@@ -132,6 +135,7 @@ impl Event {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
             Self::Approval(step) => step.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
+            Self::Incident(_) => None,
             Self::Screening(decision) => decision.subject.receipt_id,
             Self::HarnessAttempt(attempt) => Some(attempt.subject.receipt_id),
             Self::HarnessResult(result) => Some(result.subject.receipt_id),

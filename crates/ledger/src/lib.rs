@@ -6,6 +6,7 @@ mod settings;
 mod screening;
 mod ending;
 mod approval;
+mod incident;
 mod harness;
 mod event;
 mod entry;
@@ -39,6 +40,7 @@ pub use harness::{
     AttemptClass, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage, HarnessWalls, RunReason,
     RunStatus,
 };
+pub use incident::{IncidentAction, IncidentMark, IncidentStep};
 pub use key::{LedgerKeyFault, stored_key};
 pub use open::{OpenError, Opened, stored_origin};
 pub use prove::{

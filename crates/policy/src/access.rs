@@ -67,7 +67,8 @@ impl Target {
     }
 
     /// How dangerous it is to ask for it, whatever it is told: only tools do something.
-    pub(crate) fn risk(&self) -> Risk {
+    #[must_use]
+    pub fn risk(&self) -> Risk {
         match self {
             Self::Tool(entry) => entry.risk,
             Self::Resource { .. } | Self::Prompt { .. } | Self::Server(_) => Risk::Low,

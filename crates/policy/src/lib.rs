@@ -10,6 +10,7 @@ mod context;
 mod decide;
 mod entities;
 mod explain;
+mod incident;
 mod inventory;
 mod limits;
 mod permit;
@@ -27,6 +28,10 @@ pub use caller::Caller;
 pub use context::CallFacts;
 pub use decide::{Decision, Grounds, Verdict};
 pub use explain::{Explanation, Finding, PolicyFinding};
+pub use incident::{
+    EndBy, Incident, IncidentEnd, IncidentEndFault, IncidentScope, IncidentStage, IncidentStanding, Incidents,
+    NoSuchScope, Subject,
+};
 pub use inventory::diff::revealed::revealed;
 pub use inventory::diff::{Changed, Difference, all_added, differences};
 pub use inventory::entry::{

@@ -14,6 +14,7 @@ use vocabulary::{Digest, Timestamp};
 pub(crate) mod activity;
 pub(crate) mod approvals;
 pub(crate) mod identities;
+pub(crate) mod incidents;
 pub(crate) mod inventory;
 pub(crate) mod quotas;
 pub(crate) mod tokens;
@@ -47,7 +48,7 @@ pub enum StoreFault {
     Ledger(#[source] io::Error),
 }
 
-/// Tokens, inventory, quotas and approvals of one state directory (`state.db`). Calls block.
+/// Tokens, inventory, quotas, approvals and incidents of one state directory (`state.db`). Calls block.
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
@@ -257,6 +258,10 @@ const MIGRATIONS: &[&str] = &[
         arguments BLOB NOT NULL,
         at INTEGER NOT NULL,
         PRIMARY KEY (owner, server, tool)
+    ) STRICT;",
+    "CREATE TABLE incidents (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        document TEXT NOT NULL
     ) STRICT;",
 ];
 

@@ -12,7 +12,8 @@ use super::locked::NOT_STARTED;
 use super::profile::Parts;
 use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
 use super::{
-    Anchors, Approvals, Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Profile, Sandbox, Server, State,
+    Anchors, Approvals, Audit, FORMAT, Identity, Incident, Limits, Listen, Output, Policy, Profile, Sandbox, Server,
+    State,
 };
 
 /// A configuration in which every value was checked and every reference was followed.
@@ -36,6 +37,8 @@ pub struct Config {
     pub policy: Policy,
     /// `[approvals]`
     pub approvals: Approvals,
+    /// `[incident]`
+    pub incident: Incident,
     /// `[limits]`
     pub limits: Limits,
     /// `[output_validation]`, `[output_sanitisation]`, `[detection]` and `[response]`
@@ -156,6 +159,7 @@ impl TryFrom<RawConfig> for Config {
             anchors,
             policy,
             approvals,
+            incident,
             limits,
             output,
             risk,
@@ -172,6 +176,7 @@ impl TryFrom<RawConfig> for Config {
             anchors,
             policy,
             approvals,
+            incident,
             limits,
             output,
             risk,
@@ -193,6 +198,7 @@ struct Sections {
     anchors: Anchors,
     policy: Policy,
     approvals: Approvals,
+    incident: Incident,
     limits: Limits,
     output: Output,
     risk: Arc<RiskRules>,
@@ -212,6 +218,7 @@ impl Sections {
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let policy = Policy::check(root.section("policy"), around);
         let approvals = Approvals::check(root.section("approvals"));
+        let incident = Incident::check(root.section("incident"));
         let limits = Limits::check(root.section("limits"));
         let output = Output::check(&mut root, around);
         if let Some(profile) = profile {
@@ -234,6 +241,7 @@ impl Sections {
             anchors: anchors?,
             policy: policy?,
             approvals: approvals?,
+            incident: incident?,
             limits: limits?,
             output: output?,
             risk: risk?,

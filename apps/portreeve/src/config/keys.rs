@@ -367,6 +367,11 @@ const AFTER_PROCESSES: &[Key] = &[
         Default("true", "nobody approves their own calls"),
     ),
     key(
+        "incident.two_person_end",
+        "Whether it takes two different people to end an incident.",
+        Default("false", "one person at night can let work go on"),
+    ),
+    key(
         "limits.request.max_bytes",
         "Size of a client's whole body.",
         Default("4194304", "room for large arguments and their envelope"),

@@ -33,12 +33,15 @@ struct Inner {
     sealed: Sealed,
     /// What exists and which policies are in force, once that is known.
     in_force: OnceLock<InForce>,
+    /// Whether something happened since that voids an approval.
+    voided: OnceLock<Voided>,
     /// Held by whoever takes a step.
     turn: tokio::sync::Mutex<()>,
     /// Rung when something may have ended.
     bell: Notify,
 }
 
+type Voided = Box<dyn Fn(&Approval) -> bool + Send + Sync>;
 type InForce = Box<dyn Fn() -> Option<Arc<PolicySnapshot>> + Send + Sync>;
 
 /// A step that is not taken by a call or a person.
@@ -59,6 +62,7 @@ impl ApprovalDesk {
             settings: Mutex::new(settings),
             sealed: Sealed::of(state),
             in_force: OnceLock::new(),
+            voided: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
             bell: Notify::new(),
         }))
@@ -67,6 +71,11 @@ impl ApprovalDesk {
     /// What tells whether an approval is still about what there is.
     pub(crate) fn compare_with(&self, in_force: impl Fn() -> Option<Arc<PolicySnapshot>> + Send + Sync + 'static) {
         let _ = self.0.in_force.set(Box::new(in_force));
+    }
+
+    /// What tells whether an incident voids an approval.
+    pub(crate) fn void_by(&self, voided: impl Fn(&Approval) -> bool + Send + Sync + 'static) {
+        let _ = self.0.voided.set(Box::new(voided));
     }
 
     /// Other settings, from the next question on.
@@ -195,6 +204,13 @@ impl ApprovalDesk {
             arguments,
             receipt_id,
         } = question;
+        if let Some(key) = wanted.plan().map(|plan| plan.key()) {
+            let read = move |inner: &Inner| inner.store.approval_of(&key).map_err(PortError::new);
+            let known = self.keep(read).await?;
+            if let Some(known) = known.filter(|known| self.overtaken(known, now) == Some(ApprovalState::Void)) {
+                self.end(&known, ApprovalState::Void).await?;
+            }
+        }
         let spent = self
             .keep(move |inner| wanted.spend(inner.store.as_ref(), now).map_err(PortError::new))
             .await?;

@@ -263,6 +263,7 @@ impl Running {
             activity: Arc::new(activity),
             inventory: helm.clone(),
             approvals: Arc::new(self.approvals.clone()),
+            incidents: Arc::new(self.incidents.clone()),
             gateway: helm,
         })
     }

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 
 use super::approvals::ApprovalDesk;
+use super::incidents::IncidentDesk;
 use super::plan;
 use super::processes::{self, Harbour};
 use super::quotas;
@@ -46,6 +47,7 @@ pub struct Running {
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
     pub(super) approvals: ApprovalDesk,
+    pub(super) incidents: IncidentDesk,
     gateway: OnceLock<Arc<Gateway>>,
 }
 
@@ -94,6 +96,8 @@ impl Running {
             Arc::new(ledger.clone()),
             (clock.clone(), config.approvals.clone()),
         );
+        let end_by = config.incident.end_by;
+        let incidents = IncidentDesk::open(store.clone(), Arc::new(ledger.clone()), (clock.clone(), end_by))?;
         let current = Current {
             identity,
             rules: config.policy.rules.clone(),
@@ -122,10 +126,16 @@ impl Running {
             launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
             approvals: approvals.clone(),
+            incidents: incidents.clone(),
             gateway: OnceLock::new(),
         };
         let gateway = Gateway::new(running.assemble(None), ledger, Arc::new(approvals.clone()))
             .context("no randomness can be had")?;
+        incidents.rule(&gateway);
+        let voids = incidents.clone();
+        approvals.void_by(move |approval| voids.voids(approval));
+        let woken = approvals.clone();
+        incidents.on_start(move || woken.look_again());
         let asked = Arc::downgrade(&gateway);
         approvals.compare_with(move || Some(asked.upgrade()?.in_force().policy().clone()));
         let _ = running.gateway.set(gateway);

@@ -50,12 +50,23 @@ pub(crate) struct Sent<'a> {
     pub(crate) needs_task: bool,
 }
 
-/// See the module.
+/// See the module. What comes back while an incident denies it, is dropped.
 pub(crate) async fn forward(
     stages: &Stages<'_>,
     request: &Request,
     permitted: Permitted<'_>,
 ) -> Result<Ended, Box<Ended>> {
+    let target = permitted.decided.permit.target().clone();
+    let risk = permitted.facts.risk.unwrap_or_else(|| target.risk());
+    let _ = stages.about.set((target, risk));
+    let ended = carry(stages, request, permitted).await?;
+    Ok(match stages.is_denied_by_incident() {
+        true => stages.dropped(ended),
+        false => ended,
+    })
+}
+
+async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>) -> Result<Ended, Box<Ended>> {
     let Decided {
         permit,
         facts: decision,
@@ -161,13 +172,18 @@ fn timeout(stages: &Stages<'_>, request: &Request, target: &Target) -> Option<Du
     }
 }
 
-/// The permit, or another one where the rules changed since it was given: then they are asked again.
+/// The permit, or another one where the rules changed since it was given: then they are asked again. None where an incident
+/// has begun.
 fn up_to_date(
     stages: &Stages<'_>,
     asked: &Asked,
     (permit, approved): (Permit, Option<&ApprovedCall>),
     record: &mut CallRecord,
 ) -> Result<Permit, Box<Ended>> {
+    // Since the decision others were waited for.
+    if stages.is_denied_by_incident() {
+        return Err(stages.by_incident(&record.facts));
+    }
     let in_force = stages.gateway.in_force();
     if permit.is_of(in_force.policy.epoch()) {
         return Ok(permit);

@@ -3,7 +3,7 @@
 use ledger::{MessageFacts, Verdict};
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
-use policy::{CallFacts, Decision, KnownTool, NotKnown};
+use policy::{CallFacts, Decision, KnownTool, NotKnown, Target};
 use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, Refusal, check_call, judge};
 use screening::recorded::recordable;
 use upstream::Files;
@@ -18,6 +18,7 @@ use crate::outcome::by_preflight;
 use crate::snapshot::Snapshot;
 use crate::snapshot::tool::CompiledTool;
 use crate::stages::{Decided, Stages};
+use crate::state::incidents::Says;
 
 /// Answers `tools/call`.
 pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
@@ -207,6 +208,11 @@ async fn decide(
     known: KnownTool,
     (checked, facts): (&CheckedCall<'_>, &MessageFacts),
 ) -> Result<Decided, Box<Ended>> {
+    let target = Target::Tool(known.entry().clone());
+    let says = stages.incident_says(&target, facts.risk.unwrap_or_else(|| target.risk()));
+    if says == Says::Denied {
+        return Err(stages.by_incident(facts));
+    }
     let tool = &known.entry().id;
     let admitted = stages.admit(&tool.server, Some(tool)).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
@@ -218,6 +224,17 @@ async fn decide(
     };
     match stages.snapshot.policy.decide(&stages.caller, known, &call) {
         Decision::RequireApproval(wanted, grounds) => {
+            let call = ApprovalWanted {
+                wanted,
+                grounds,
+                checked,
+            };
+            approval::settle(stages, request, call, (facts, slot)).await
+        }
+        Decision::Allow(permit, grounds) if says == Says::NeedsPerson => {
+            let policy_set = stages.snapshot.policy.policy_set();
+            let risk = facts.risk.unwrap_or_else(|| target.risk());
+            let wanted = permit.until_a_person_agrees(risk, policy_set, &grounds);
             let call = ApprovalWanted {
                 wanted,
                 grounds,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use vocabulary::canonical::Spelling;
 use vocabulary::{Confinement, Digest, Principal, ReasonCode};
 
+use super::incident::write_mark;
 use super::line::{Line, Seal, fill};
 use crate::ending::{ApprovalFacts, Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};
 use crate::entry::{Announced, Final};
@@ -196,7 +197,9 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
     line.number(Some(record.count));
     line.raw(r#","csp_profile":"tool_safety","csp_version":"1.0.0-rc1""#);
     write_decision(&mut line, &record.decision);
-    line.raw(r#","incident":{"active":false,"id":null,"stage":"normal"},"log":"#);
+    line.raw(r#","incident":"#);
+    write_mark(&mut line, seal.incident);
+    line.raw(r#","log":"#);
     line.bytes(seal.log);
     write_message(&mut line, &record.message);
     write_outcome(&mut line, record.outcome.as_ref());

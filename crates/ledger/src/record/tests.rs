@@ -15,6 +15,7 @@ use crate::chain::{Chain, Head};
 use crate::ending::{ApprovalFacts, Arrival, Ending, MessageFacts, Outcome as OutcomeFacts, Status, StepUp, Verdict};
 use crate::entry::{Announced, Entry, Final};
 use crate::event::{EgressAttempt, EgressCall, EgressResult, Note};
+use crate::incident::{IncidentAction, IncidentMark, IncidentStep};
 use crate::sample;
 use crate::screening::{
     FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
@@ -108,7 +109,40 @@ fn entries(began: Instant) -> Vec<Entry> {
         entries.push(Entry::Event(Event::Egress(Box::new(attempt(open)))));
     }
     entries.extend(approval(arrival));
+    entries.extend(incident(arrival));
     entries
+}
+
+/// An incident, a request that was refused meanwhile, and its end.
+fn incident(arrival: Arrival) -> [Entry; 3] {
+    let step = IncidentStep {
+        action: IncidentAction::Started,
+        actor: "zoe".to_owned(),
+        id: "inc_1".to_owned(),
+        stage: "contain",
+        scope: "server:files".to_owned(),
+        reason: "odd deletions".to_owned(),
+        started: Timestamp::from_micros(1_700_000_000_000_000),
+        expires: Some(Timestamp::from_micros(1_700_000_900_000_000)),
+        then: Some(IncidentMark {
+            id: "inc_1".into(),
+            stage: "contain",
+        }),
+    };
+    let end = IncidentStep {
+        action: IncidentAction::Ended,
+        expires: None,
+        then: None,
+        ..step.clone()
+    };
+    let refused = Entry::Final(Box::new(Final {
+        arrival,
+        ending: sample::refused(ReasonCode::DenyKillSwitch),
+        size_bytes_out: 64,
+        count: 1,
+    }));
+    let [start, end] = [step, end].map(|step| Entry::Event(Event::Incident(Box::new(step))));
+    [start, refused, end]
 }
 
 /// A call that waits, a person's word on it, and the call that was made then.
@@ -247,8 +281,8 @@ fn a_process_is_named_with_its_walls_and_an_attempt_with_the_one_call_it_was_for
         .iter()
         .map(|line| serde_json::from_slice(line).unwrap())
         .collect();
-    // Behind them stand the steps of an approval.
-    let (records, _) = records.split_at(records.len() - 3);
+    // Behind them stand the steps of an approval and of an incident.
+    let (records, _) = records.split_at(records.len() - 6);
     let [walled, nobody, one, several] = records.last_chunk().unwrap();
     assert_eq!(walled["sandbox"]["fs_policy"], "workspace_only");
     assert_eq!(walled["sandbox"]["net_policy"], "allowlist");
@@ -326,7 +360,7 @@ fn every_request_record_fits_the_published_schema() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 11);
+    assert_eq!(requests, 12);
 }
 
 // R025 R047

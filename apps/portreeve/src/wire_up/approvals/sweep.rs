@@ -25,6 +25,9 @@ impl ApprovalDesk {
         if approval.state_at(now) == ApprovalState::Expired {
             return Some(ApprovalState::Expired);
         }
+        if self.0.voided.get().is_some_and(|voided| voided(approval)) {
+            return Some(ApprovalState::Void);
+        }
         let in_force = self.0.in_force.get()?()?;
         (!is_still_there(approval, &in_force)).then_some(ApprovalState::Void)
     }

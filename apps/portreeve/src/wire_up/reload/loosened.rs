@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use policy::{FourEyes, Rule, Rules, ToolLimits};
+use policy::{EndBy, FourEyes, Rule, Rules, ToolLimits};
 use sandbox::{FsPolicy, NetPolicy};
 use screening::result::ResponseAction;
 use screening::result::validate::Mode;
@@ -34,6 +34,8 @@ pub(super) fn by(old: &Config, new: &Config) -> Vec<String> {
         old.approvals.max_pending,
         new.approvals.max_pending,
     );
+    let by_one = |config: &Config| config.incident.end_by == EndBy::OnePerson;
+    looser.if_more("incident.two_person_end", by_one(old), by_one(new));
     looser.if_longer("trust.keys", &old.anchors.keys, &new.anchors.keys);
     for (id, server) in &new.servers {
         match old.servers.get(id) {

@@ -169,6 +169,7 @@ fn every_kind_of_record_has_the_facts_that_a_library_finds() {
         "egress",
         "harness_attempt",
         "harness_result",
+        "incident",
         "inventory",
         "policy_decision",
         "request",
