@@ -3,12 +3,14 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 use crate::support::environment::{command, repository};
 use crate::support::issuer::{but, claims};
 use crate::support::records::{canonical_hash, fit_the_schema};
-use crate::support::{Agent, Answer, Ask, Gateway, Reply, Town, eventually, tool};
+use crate::support::stand::{Step, json_answer};
+use crate::support::{Agent, Answer, Ask, Gateway, Reply, Stand, Town, eventually, tool};
 
 /// Another program that holds a database's write lock.
 struct Held(std::process::Child);
@@ -694,4 +696,73 @@ fn portreeve_keys() -> Vec<String> {
     let keys: Vec<String> = keys.map(|(key, _)| key.to_owned()).collect();
     assert!(keys.iter().any(|key| key == "approvals.four_eyes"));
     keys
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_is_told_an_id_and_a_link_signed_and_has_no_say() {
+    let secret = format!("hook-secret-{}", std::process::id());
+    // The first one hears nothing but a refusal, the second answers as if it could approve.
+    let hook = Stand::start(|_, before| match before {
+        0 => json_answer(500, "", "{}"),
+        _ => json_answer(200, "", r#"{"approve":true,"state":"approved","verdict":"ALLOW"}"#),
+    })
+    .await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &secret).unwrap();
+    let webhook = json!({"url": hook.url(), "secret": format!("file:{}", file.path().display())});
+    let scene = Scene::with(&[("approvals.webhook", webhook)]).await;
+    let ann = scene.ann().await;
+    let id = asked(&ann.call("wipe", json!({"text": "what-nobody-is-told"})).await);
+    eventually("it is told, and again after a refusal", 60, async || {
+        hook.heard().len() == 2
+    })
+    .await;
+    for heard in hook.heard() {
+        let admin = scene.town.gateway.ready["admin"].as_str().unwrap().to_owned();
+        assert_eq!(
+            heard.body,
+            json!({"id": id, "link": format!("{admin}/api/v1/approvals/{id}")})
+        );
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        let body = heard.body.to_string();
+        let signature: String = hmac::sign(&key, body.as_bytes())
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            heard.headers.get("x-portreeve-signature"),
+            Some(format!("sha256={signature}").as_str())
+        );
+        assert_eq!(heard.headers.get("authorization"), None);
+    }
+    // The same question again is not told again, and what the webhook said allows nothing.
+    assert_eq!(
+        asked(&ann.call("wipe", json!({"text": "what-nobody-is-told"})).await),
+        id
+    );
+    assert_eq!(scene.state(&id).await, "pending");
+    assert_eq!((hook.heard().len(), scene.calls()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_hangs_keeps_nobody_waiting() {
+    let hook = Stand::start(|_, _| vec![Step::UntilClosed]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "another-hook-secret").unwrap();
+    let webhook = json!({"url": hook.url(), "secret": format!("file:{}", file.path().display())});
+    let scene = Scene::with(&[("approvals.webhook", webhook)]).await;
+    let ann = scene.ann().await;
+    let first = asked(&ann.call("wipe", json!({"amount": 1})).await);
+    eventually("the webhook hangs", 60, async || !hook.heard().is_empty()).await;
+    // All of this happens while it does.
+    let second = asked(&ann.call("wipe", json!({"amount": 2})).await);
+    for (id, amount) in [(&first, 1), (&second, 2)] {
+        scene.approve(id).await;
+        assert_eq!(
+            ann.call("wipe", json!({"amount": amount})).await.result()["content"][0]["text"],
+            "wipe ran"
+        );
+    }
+    assert_eq!(scene.calls(), 2);
 }

@@ -30,7 +30,7 @@ mod trust;
 pub use self::policy::Policy;
 pub use self::sandbox::Sandbox;
 pub use ::policy::PolicyFile as PolicyText;
-pub use approvals::Approvals;
+pub use approvals::{Approvals, Webhook};
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
 pub(crate) use edit::{Draft, NewReach, Written, hold, is_web_url, replace};

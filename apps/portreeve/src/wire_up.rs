@@ -111,6 +111,7 @@ impl Started {
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
         running.approvals.keep_sweeping();
+        running.approvals.tell(whereabouts.admin.clone())?;
         running.incidents.keep_looking(state);
         running.clone().start_discovery();
         tokio::spawn(running.clone().ask_the_stale());

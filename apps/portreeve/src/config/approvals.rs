@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use ::policy::FourEyes;
 use settings::{Complaint, Section};
+use vocabulary::Secret;
+
+use super::raw::Surroundings;
+use super::servers::{secret, web_url};
 
 /// How people are asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,13 +18,44 @@ pub struct Approvals {
     pub max_pending: usize,
     /// Whether somebody else has to answer than asked.
     pub four_eyes: FourEyes,
+    /// Who is told of what begins to wait.
+    pub webhook: Option<Webhook>,
+}
+
+/// Who is told of what begins to wait.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    /// Where: it may hold a secret of its own.
+    pub url: String,
+    /// What signs what is told.
+    pub secret: Secret,
+}
+
+impl PartialEq for Webhook {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.url, self.secret.expose()) == (&other.url, other.secret.expose())
+    }
+}
+
+impl Eq for Webhook {}
+
+impl Webhook {
+    fn check(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
+        let url = section.read("url", |value| web_url(value.text()?).map(|url| url.to_string()));
+        let secret = section.read("secret", |value| secret(value, around));
+        section.finish();
+        Some(Self {
+            url: url?,
+            secret: secret?,
+        })
+    }
 }
 
 /// A question that waits longer is forgotten by whoever asked, and its answer is about a world that has changed.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Approvals {
-    pub(super) fn check(mut section: Section<'_>) -> Option<Self> {
+    pub(super) fn check(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
         let ttl = section.read("ttl", |value| {
             let ttl = value.duration()?;
             match (Duration::from_secs(1)..=LONGEST).contains(&ttl) {
@@ -36,8 +71,16 @@ impl Approvals {
                 Ok(FourEyes::NotNeeded)
             }
         });
+        let webhook = match section.has("webhook") {
+            true => Some(Webhook::check(section.section("webhook"), around)),
+            false => None,
+        };
         section.finish();
         Some(Self {
+            webhook: match webhook {
+                Some(webhook) => Some(webhook?),
+                None => None,
+            },
             ttl: ttl?,
             max_pending: usize::try_from(max_pending?).unwrap_or(usize::MAX),
             four_eyes: four_eyes?,
@@ -51,6 +94,7 @@ impl Default for Approvals {
             ttl: Duration::from_secs(15 * 60),
             max_pending: 10,
             four_eyes: FourEyes::Needed,
+            webhook: None,
         }
     }
 }

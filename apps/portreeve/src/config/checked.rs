@@ -217,7 +217,7 @@ impl Sections {
         let anchors = Anchors::check(root.section("trust"), around);
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let policy = Policy::check(root.section("policy"), around);
-        let approvals = Approvals::check(root.section("approvals"));
+        let approvals = Approvals::check(root.section("approvals"), around);
         let incident = Incident::check(root.section("incident"));
         let limits = Limits::check(root.section("limits"));
         let output = Output::check(&mut root, around);

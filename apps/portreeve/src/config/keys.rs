@@ -367,6 +367,16 @@ const AFTER_PROCESSES: &[Key] = &[
         Default("true", "nobody approves their own calls"),
     ),
     key(
+        "approvals.webhook.url",
+        "Who is told of what begins to wait: `https://`, or `http://` on loopback. It is sent an id and a link.",
+        Required("write an address"),
+    ),
+    key(
+        "approvals.webhook.secret",
+        "Reference to the secret that signs what is sent: `env:NAME` or `file:PATH`.",
+        Required("write `env:NAME` or `file:PATH`"),
+    ),
+    key(
         "incident.two_person_end",
         "Whether it takes two different people to end an incident.",
         Default("false", "one person at night can let work go on"),

@@ -88,7 +88,7 @@ impl Local {
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
         let policy = Policy::check(root.section("policy"), around);
-        let approvals = Approvals::check(root.section("approvals"));
+        let approvals = Approvals::check(root.section("approvals"), around);
         let incident = Incident::check(root.section("incident"));
         let limits = Limits::check(root.section("limits"));
         // Looked at for its faults alone.

@@ -4,6 +4,7 @@
 
 mod key;
 mod sweep;
+mod webhook;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +16,7 @@ use policy::{
     Approval, ApprovalState, ApprovalStore as _, ApprovalVerdict, FourEyes, Plan, PolicySnapshot, Spending, StepUp,
 };
 use store::Store;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use vocabulary::{Clock, ReasonCode, ReceiptId, Timestamp, lock, random_hex};
 
 use self::key::Sealed;
@@ -35,6 +36,8 @@ struct Inner {
     in_force: OnceLock<InForce>,
     /// Whether something happened since that voids an approval.
     voided: OnceLock<Voided>,
+    /// What begins to wait, for the webhook.
+    told: OnceLock<mpsc::Sender<String>>,
     /// Held by whoever takes a step.
     turn: tokio::sync::Mutex<()>,
     /// Rung when something may have ended.
@@ -63,6 +66,7 @@ impl ApprovalDesk {
             sealed: Sealed::of(state),
             in_force: OnceLock::new(),
             voided: OnceLock::new(),
+            told: OnceLock::new(),
             turn: tokio::sync::Mutex::default(),
             bell: Notify::new(),
         }))
@@ -308,6 +312,7 @@ impl ApprovalDesk {
             return Err(down.into());
         }
         self.0.bell.notify_one();
+        self.announce(&approval.id);
         Ok(())
     }
 
