@@ -2,6 +2,7 @@
 
 mod activity;
 mod apart;
+mod approvals;
 mod broken;
 mod certificates;
 mod configuration;
@@ -17,6 +18,7 @@ mod facts;
 mod full_disk;
 mod harness;
 mod identity;
+mod incidents;
 mod inventory;
 mod ledger;
 mod limits;

@@ -4,10 +4,12 @@
 mod access;
 mod activity;
 mod admin;
+mod approval;
 mod check;
 mod connect;
 mod doctor;
 mod harness;
+mod incident;
 mod keygen;
 mod limits;
 mod next_steps;
@@ -55,6 +57,12 @@ enum Command {
     /// People who look, decide and steer: admin tokens with roles
     #[command(subcommand)]
     Admin(admin::Admin),
+    /// Calls that wait for a person
+    #[command(subcommand)]
+    Approval(approval::Approval),
+    /// Stop what is dangerous, at once; see what is stopped; let it go on
+    #[command(subcommand)]
+    Incident(incident::Incident),
     /// Tools of the inventory, with risk, trust and standing
     #[command(subcommand)]
     Tool(tool::Tool),
@@ -119,6 +127,8 @@ impl Cli {
             Command::Check(check) => check.run(config),
             Command::Token(token) => token.run(&local(&find_file(config)?)?).await,
             Command::Admin(admin) => admin.run(&local(&find_file(config)?)?).await,
+            Command::Approval(approval) => approval.run(&local(&find_file(config)?)?).await,
+            Command::Incident(incident) => incident.run(&local(&find_file(config)?)?).await,
             Command::Tool(tool) => tool.run(&local(&find_file(config)?)?).await,
             Command::Server(server) => server.run(config).await,
             Command::Limits(limits) => limits.run(&local(&find_file(config)?)?).await,

@@ -2,11 +2,13 @@
 //! road between them is `TryFrom`, which reads by the room `settings`: it reports every fault at once and needs no network.
 
 mod allowances;
+mod approvals;
 mod audit;
 mod checked;
 mod edit;
 mod floating;
 mod identity;
+mod incident;
 mod keys;
 mod limits;
 mod listen;
@@ -28,10 +30,12 @@ mod trust;
 pub use self::policy::Policy;
 pub use self::sandbox::Sandbox;
 pub use ::policy::PolicyFile as PolicyText;
+pub use approvals::{Approvals, Webhook};
 pub use audit::{Audit, Durability, Retention};
 pub use checked::Config;
 pub(crate) use edit::{Draft, NewReach, Written, hold, is_web_url, replace};
 pub use identity::{Audience, ClaimNames, Identity, JwtIssuer, KeySource, SigningAlgorithm};
+pub use incident::Incident;
 pub use keys::FORMAT;
 pub use limits::{ArgumentLimits, Concurrency, Limits, MessageLimits};
 pub use listen::{Listen, Tls};

@@ -1,8 +1,10 @@
 //! Plugs the rooms together and runs the gateway until it is told to stop.
 
+mod approvals;
 mod descriptors;
 mod discovery;
 mod identities;
+mod incidents;
 mod orders;
 mod plan;
 mod ports;
@@ -29,7 +31,9 @@ use store::StateLock;
 use tokio::sync::watch;
 use vocabulary::Clock;
 
+pub(crate) use self::approvals::ApprovalDesk;
 pub(crate) use self::discovery::note as inventory_note;
+pub(crate) use self::incidents::{INCIDENT_FILE, IncidentDesk};
 pub(crate) use self::orders::{Books, Configured, approve_item, heed_item};
 pub(crate) use self::plan::{facts, ledger_settings, limit_rules};
 pub(crate) use self::ports::shown;
@@ -99,12 +103,16 @@ impl Started {
         let running = Running::new(config, (clock.clone(), launcher), certificate, public_url)?;
         state_files::first_admin_token(&running.store, &state, &clock)?;
         running.note_start().await?;
+        running.incidents.note_start().await?;
         running.note_barred(None).await?;
         running.meet_servers().await?;
         let limiter = running.with_current(|current| current.limiter.clone());
         let quotas = quotas::Keeper::start(limiter, running.store.clone())?;
         let ports = running.clone().ports(whereabouts.mcp.clone())?;
         let (stop, stopping) = watch::channel(false);
+        running.approvals.keep_sweeping();
+        running.approvals.tell(whereabouts.admin.clone())?;
+        running.incidents.keep_looking(state);
         running.clone().start_discovery();
         tokio::spawn(running.clone().ask_the_stale());
         reload::watch(running.clone(), stopping.clone());

@@ -96,6 +96,7 @@ fn called(who: Arc<Principal>) -> Ending {
         reason_codes: vec![ReasonCode::AllowPolicyMatch],
         policy_set: Some(Digest::of(b"policies")),
         epoch: 1,
+        approval: None,
     };
     let credential = CredentialFacts {
         mode: TokenMode::None,

@@ -17,8 +17,10 @@ use crate::plane::ControlPlane;
 
 mod activity;
 mod admins;
+mod approvals;
 mod call;
 mod harness;
+mod incidents;
 mod inventory;
 mod limits;
 mod policy;
@@ -177,6 +179,78 @@ pub(crate) static ROUTES: &[Route] = &[
             "Takes an admin token back, from the next request on.",
             "Admin",
             act!(admins::revoke),
+        )
+    },
+    get(
+        Role::Viewer,
+        "/incidents",
+        "The incidents that are on.",
+        "Incidents",
+        act!(incidents::list),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("incident.start"),
+        body: Some("NewIncident"),
+        ..get(
+            Role::Operator,
+            "/incidents",
+            "Starts an incident: it denies at once.",
+            "CreatedIncident",
+            act!(incidents::start),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("incident.end"),
+        body: Some("Why"),
+        ..get(
+            Role::Operator,
+            "/incidents/{id}/end",
+            "Ends an incident, or notes that one of two people wants it to.",
+            "EndedIncident",
+            act!(incidents::end),
+        )
+    },
+    Route {
+        query: approvals::PARAMETERS,
+        ..get(
+            Role::Viewer,
+            "/approvals",
+            "What waits for a person and what became of it, newest first; the arguments of what waits, for approvers.",
+            "Approvals",
+            act!(approvals::list),
+        )
+    },
+    get(
+        Role::Viewer,
+        "/approvals/{id}",
+        "One approval, with what changed since the last approved call of the same caller and tool.",
+        "ApprovalInFull",
+        act!(approvals::show),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("approval.approve"),
+        body: Some("Word"),
+        ..get(
+            Role::Approver,
+            "/approvals/{id}/approve",
+            "Lets exactly this call be made, once. Whoever asked does not answer.",
+            "ApprovalAsked",
+            act!(approvals::approve),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("approval.deny"),
+        body: Some("Word"),
+        ..get(
+            Role::Approver,
+            "/approvals/{id}/deny",
+            "Refuses exactly this call until the approval's end.",
+            "ApprovalAsked",
+            act!(approvals::deny),
         )
     },
     Route {

@@ -66,7 +66,7 @@ fn operation(route: &Route) -> Value {
     });
     if let Some(members) = operation.as_object_mut() {
         if let Some(name) = route.body {
-            let required = name != "Approval";
+            let required = !matches!(name, "Approval" | "Word");
             let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
             let body = json!({ "required": required, "content": { "application/json": { "schema": schema } } });
             members.insert("requestBody".to_owned(), body);
@@ -183,6 +183,42 @@ const SCHEMAS: &[(&str, &str)] = &[
     (
         "Approval",
         r#"{"type":"object","additionalProperties":false,"properties":{"definition_hash":{"type":"string","description":"The definition that was looked at; if the server has changed it since, nothing is approved."}}}"#,
+    ),
+    (
+        "ApprovalAsked",
+        r#"{"type":"object","required":["id","state","principal","issuer","client_id","org_id","server","tool","risk","policy_id","args_hash","plan_hash","definition_hash","created","expires","decided_by","decided_at","reason","step_up","arguments"],"properties":{"id":{"type":"string"},"state":{"enum":["pending","approved","denied","expired","used","void"]},"principal":{"type":"string","description":"The `sub` of who asked."},"issuer":{"type":"string"},"client_id":{"type":["string","null"]},"org_id":{"type":["string","null"]},"server":{"type":"string"},"tool":{"type":"string"},"risk":{"enum":["low","medium","high","critical"]},"policy_id":{"type":"string"},"args_hash":{"type":"string"},"plan_hash":{"type":"string"},"definition_hash":{"type":"string"},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"decided_by":{"type":["string","null"]},"decided_at":{"type":["string","null"],"format":"date-time"},"reason":{"type":["string","null"]},"step_up":{"enum":["mfa","none"]},"arguments":{"type":["object","null"],"description":"While it waits, and for approvers: hidden characters as `<U+202E>`, long texts folded."}}}"#,
+    ),
+    (
+        "ApprovalInFull",
+        r##"{"allOf":[{"$ref":"#/components/schemas/ApprovalAsked"},{"type":"object","required":["last_approved","changes"],"properties":{"last_approved":{"type":["string","null"],"format":"date-time","description":"When the same caller's last approved call of this tool was approved."},"changes":{"type":["array","null"],"description":"What differs from that call.","items":{"type":"object","required":["path","kind","old","new"],"properties":{"path":{"type":"string","description":"A JSON pointer into the arguments."},"kind":{"enum":["added","removed","changed"]},"old":true,"new":true}}}}}]}"##,
+    ),
+    (
+        "Approvals",
+        r##"{"type":"object","required":["approvals"],"properties":{"approvals":{"type":"array","items":{"$ref":"#/components/schemas/ApprovalAsked"}}}}"##,
+    ),
+    (
+        "Word",
+        r#"{"type":"object","additionalProperties":false,"properties":{"reason":{"type":"string","maxLength":500}}}"#,
+    ),
+    (
+        "CreatedIncident",
+        r#"{"type":"object","required":["id","stage","scope","reason","started","started_by","expires","end_wanted_by"],"properties":{"id":{"type":"string"},"stage":{"enum":["heightened","contain","lockdown"]},"scope":{"type":"string"},"reason":{"type":"string"},"started":{"type":"string","format":"date-time"},"started_by":{"type":"string"},"expires":{"type":["string","null"],"format":"date-time"},"end_wanted_by":{"type":["string","null"],"description":"Who wants it to end, where a second person has to say so too."}}}"#,
+    ),
+    (
+        "EndedIncident",
+        r##"{"allOf":[{"$ref":"#/components/schemas/CreatedIncident"},{"type":"object","required":["ended"],"properties":{"ended":{"type":"boolean","description":"Whether it is over."}}}]}"##,
+    ),
+    (
+        "Incidents",
+        r##"{"type":"object","required":["incidents"],"properties":{"incidents":{"type":"array","items":{"$ref":"#/components/schemas/CreatedIncident"}}}}"##,
+    ),
+    (
+        "NewIncident",
+        r#"{"type":"object","additionalProperties":false,"required":["reason"],"properties":{"stage":{"enum":["heightened","contain","lockdown"],"default":"contain"},"scope":{"type":"string","description":"`all`, `server:ID`, `tool:SERVER/NAME`, `principal:SUB`, `client:ID` or `risk:R` (calls of that risk and above).","default":"all"},"reason":{"type":"string","minLength":1,"maxLength":500},"ttl":{"type":["string","null"],"pattern":"^[0-9]+[smhd]$"}}}"#,
+    ),
+    (
+        "Why",
+        r#"{"type":"object","additionalProperties":false,"required":["reason"],"properties":{"reason":{"type":"string","minLength":1,"maxLength":500}}}"#,
     ),
     (
         "Diff",

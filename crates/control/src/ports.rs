@@ -1,6 +1,8 @@
 //! What the control plane needs of the rest, as small traits; the app connects them to store, ledger and
 //! gateway. Calls may block: the control plane makes them off the event loop.
 
+mod steering;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,6 +12,11 @@ use policy::{ItemId, OperatorOrder, PolicySnapshot, Usage};
 use vocabulary::{ActorType, Digest, ReceiptId, Risk, Role, ServerId, ServerScope, Timestamp, ToolName};
 
 use crate::Operator;
+
+pub use steering::{
+    ApprovalWord, ApprovalsPort, EndOfIncident, IncidentsPort, NewIncident, NotDecided, NotEnded, NotStarted,
+    ShownArguments,
+};
 
 /// Why the other side of a port did not do its work. The cause is for the log; operators see this sentence.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +42,10 @@ pub struct Ports {
     pub activity: Arc<dyn Activity>,
     /// What exists and who may use it.
     pub inventory: Arc<dyn Inventory>,
+    /// What people are asked.
+    pub approvals: Arc<dyn ApprovalsPort>,
+    /// What is wrong at the moment.
+    pub incidents: Arc<dyn IncidentsPort>,
     /// The running gateway itself.
     pub gateway: Arc<dyn Gateway>,
 }

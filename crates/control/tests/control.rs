@@ -17,13 +17,14 @@ use http::{Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use ledger::{Event, LedgerDown, Verdict};
 use policy::{
-    Discovery, Inventory, ItemId, OperatorOrder, Per, PerSet, PolicyFile, PolicySnapshot, Rules, Said, ServerFacts,
-    Shown, StoredServer, approve, heed, merge,
+    Discovery, Incident, IncidentEndFault, Inventory, ItemId, OperatorOrder, Per, PerSet, PolicyFile, PolicySnapshot,
+    Rules, Said, ServerFacts, Shown, StoredServer, approve, heed, merge,
 };
 use portreeve_control::ports::{
-    Activity, ActivityFilter, Approval, Arrangement, Gateway, GatewayStatus, Heeded, Inventory as InventoryPort, Later,
-    PortError, Ports, RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView, SummaryView,
-    TokenKind, TokenView, Tokens, Trouble,
+    Activity, ActivityFilter, Approval, ApprovalWord, ApprovalsPort, Arrangement, EndOfIncident, Gateway,
+    GatewayStatus, Heeded, IncidentsPort, Inventory as InventoryPort, Later, NewIncident, NotDecided, NotEnded,
+    NotStarted, PortError, Ports, RecordName, Recorder, Reload, ReloadWhen, Revocation, ServerHealth, ServerView,
+    ShownArguments, SummaryView, TokenKind, TokenView, Tokens, Trouble,
 };
 use portreeve_control::{ADMIN_PREFIX, ControlPlane, HostRule, Operator, mint_admin_token, openapi_document};
 use serde_json::{Value, json};
@@ -72,6 +73,8 @@ impl Desk {
             tokens: Arc::new(port.clone()),
             activity: Arc::new(port.clone()),
             inventory: Arc::new(port.clone()),
+            approvals: Arc::new(port.clone()),
+            incidents: Arc::new(port.clone()),
             gateway: Arc::new(port.clone()),
         };
         let plane = ControlPlane::new(ports, Arc::new(port), clock.clone());
@@ -145,7 +148,9 @@ impl Desk {
             Event::HarnessResult(result) => {
                 format!("harness_result {} {}", result.status.as_str(), result.subject.agent)
             }
-            Event::Egress(_) | Event::Screening(_) => unreachable!("the control plane reaches nothing"),
+            Event::Egress(_) | Event::Screening(_) | Event::Approval(_) | Event::Incident(_) => {
+                unreachable!("the control plane reaches nothing")
+            }
             Event::Admin(note) | Event::Inventory(note) => {
                 let result = if note.result == Verdict::Allow {
                     "done"
@@ -333,6 +338,50 @@ impl InventoryPort for Port {
         let mut stored = self.0.server.lock().unwrap();
         heed(&mut stored, (item.kind, &item.name), order, said).unwrap();
         Ok(Heeded::Done)
+    }
+}
+
+/// Nothing is ever wrong here; the binary's tests show what is.
+impl IncidentsPort for Port {
+    fn status(&self) -> Vec<Incident> {
+        Vec::new()
+    }
+
+    fn start(&self, wanted: NewIncident) -> Later<'_, Result<Result<Incident, NotStarted>, PortError>> {
+        let incident = Incident {
+            id: "inc_1".to_owned(),
+            stage: wanted.stage,
+            scope: wanted.scope,
+            reason: wanted.reason,
+            started_by: wanted.by,
+            started: Timestamp::from_micros(0),
+            expires: None,
+            end_wanted_by: None,
+        };
+        Box::pin(async { Ok(Ok(incident)) })
+    }
+
+    fn end(&self, _: &str, _: &str) -> Later<'_, Result<Result<EndOfIncident, NotEnded>, PortError>> {
+        Box::pin(async { Ok(Err(NotEnded::Fault(IncidentEndFault::Unknown))) })
+    }
+}
+
+/// Nobody is asked anything here; the binary's tests show what is.
+impl ApprovalsPort for Port {
+    fn list(&self) -> Result<Vec<policy::Approval>, PortError> {
+        Ok(Vec::new())
+    }
+
+    fn find(&self, _: &str) -> Result<Option<policy::Approval>, PortError> {
+        Ok(None)
+    }
+
+    fn arguments(&self, _: &policy::Approval) -> Result<Option<ShownArguments>, PortError> {
+        Ok(None)
+    }
+
+    fn decide(&self, _: &str, _: ApprovalWord) -> Later<'_, Result<Result<policy::Approval, NotDecided>, PortError>> {
+        Box::pin(async { Ok(Err(NotDecided::Unknown)) })
     }
 }
 
@@ -1017,7 +1066,12 @@ async fn a_flood_of_strangers_cannot_fill_the_log_and_none_is_lost_from_the_coun
     }
     let records = desk.state.records.lock().unwrap();
     let count = |event: &Event| match event {
-        Event::Egress(_) | Event::Screening(_) | Event::HarnessAttempt(_) | Event::HarnessResult(_) => {
+        Event::Egress(_)
+        | Event::Screening(_)
+        | Event::Approval(_)
+        | Event::Incident(_)
+        | Event::HarnessAttempt(_)
+        | Event::HarnessResult(_) => {
             unreachable!("the control plane reaches nothing")
         }
         Event::Admin(note) | Event::Inventory(note) => {

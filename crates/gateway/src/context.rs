@@ -208,6 +208,7 @@ pub(crate) fn builtin(result: Verdict, code: ReasonCode, epoch: u64) -> Decision
         reason_codes: vec![code],
         policy_set: None,
         epoch,
+        approval: None,
     }
 }
 

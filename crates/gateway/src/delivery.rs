@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp::{Method, Request};
-use policy::{CallFacts, Decision, Grounds, Permit, PolicySnapshot, Target};
+use policy::{CallFacts, Decision, Grounds, Permit, PolicySnapshot, Subject, Target};
 use vocabulary::json::Value;
-use vocabulary::{Digest, Principal, ReasonCode, ServerId};
+use vocabulary::{Digest, Principal, ReasonCode, Risk, ServerId};
 
 use crate::edge::shown::ShownCredential;
 use crate::message::{ClientMessage, Event};
@@ -123,6 +123,22 @@ impl Told {
         }
     }
 
+    /// What incidents look at; nothing of what names nothing, and nothing of an answer: that is judged when it comes.
+    pub(crate) fn subject<'t>(&'t self, who: &'t Principal) -> Option<Subject<'t>> {
+        let (server, tool, risk) = match &self.about {
+            About::Own | About::Answer(_) => return None,
+            About::Server(server) | About::Resource(server, ..) => (server, None, Risk::Low),
+            About::Target(_, target) => (target.server(), target.entry(), target.risk()),
+            About::Request(asked) => (asked.target.server(), asked.target.entry(), asked.target.risk()),
+        };
+        Some(Subject {
+            who,
+            server: Some(server),
+            tool: tool.map(|entry| &entry.id),
+            risk,
+        })
+    }
+
     /// The event, if whoever listens may have it by these rules.
     pub(crate) fn released(self, in_force: &Snapshot, to: &Listener) -> Result<Released, Unheard> {
         if !in_force.identity.still_takes(&to.who, &to.shown) {
@@ -204,6 +220,8 @@ pub(crate) struct Asked {
     args_hash: Digest,
     address: IpAddr,
     decided_by: Arc<PolicySnapshot>,
+    /// Whether a person had to allow it, and did.
+    is_approved: bool,
 }
 
 impl Asked {
@@ -213,7 +231,7 @@ impl Asked {
         permit: &Permit,
         args_hash: Digest,
         address: IpAddr,
-        decided_by: &Arc<PolicySnapshot>,
+        (decided_by, is_approved): (&Arc<PolicySnapshot>, bool),
     ) -> Arc<Self> {
         let params = request.params();
         let (seen, arguments) = if matches!(request.method(), Method::ToolsCall | Method::PromptsGet) {
@@ -230,6 +248,7 @@ impl Asked {
             args_hash,
             address,
             decided_by: decided_by.clone(),
+            is_approved,
         })
     }
 
@@ -269,6 +288,12 @@ impl Asked {
     /// Nothing is decided again while nothing changed.
     fn is_allowed(&self, in_force: &Snapshot, who: &Arc<Principal>) -> bool {
         let as_it_was = Arc::ptr_eq(&self.decided_by, &in_force.policy) && Arc::ptr_eq(&self.who, who);
-        as_it_was || matches!(self.decide(in_force, who), Decision::Allow(..))
+        as_it_was
+            || match self.decide(in_force, who) {
+                Decision::Allow(..) => true,
+                // Nobody is asked again for what is under way.
+                Decision::RequireApproval(..) => self.is_approved && Arc::ptr_eq(&self.who, who),
+                Decision::Deny(_) => false,
+            }
     }
 }

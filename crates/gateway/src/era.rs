@@ -7,19 +7,23 @@ pub(crate) mod legacy;
 pub(crate) mod modern;
 
 use mcp::{ErrorCode, Method, Request};
-use policy::{Class, OverLimit};
-use vocabulary::ReasonCode;
+use policy::{Class, OverLimit, Subject};
+use vocabulary::{ReasonCode, Risk};
 
 use crate::context::Ended;
 use crate::context::incoming::IncomingRequest;
 use crate::gateway::Gateway;
 use crate::message::error_data::ErrorData;
-use crate::outcome::sentence;
+use crate::outcome::{BY_INCIDENT, sentence};
 use crate::reply::Prepared;
 use crate::stages::class_of;
+use crate::state::incidents::Says;
 
 /// One request, its method known: of either era.
 pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Ended {
+    if let Some(denied) = by_incident(gateway, incoming, request) {
+        return denied;
+    }
     if let Some(refused) = over_limit(gateway, incoming, request).await {
         return refused;
     }
@@ -28,6 +32,23 @@ pub(crate) async fn serve(gateway: &Gateway, incoming: &IncomingRequest, request
     } else {
         legacy::serve(gateway, incoming, request).await
     }
+}
+
+/// Denied by an incident, of what is answered here; what goes to a server is judged where its risk is known.
+fn by_incident(gateway: &Gateway, incoming: &IncomingRequest, request: &Request) -> Option<Ended> {
+    let subject = Subject {
+        who: incoming.head.who(),
+        server: incoming.route.server(),
+        tool: None,
+        risk: Risk::Low,
+    };
+    if !is_answered_here(request.method()) || gateway.incidents.of(&subject) != Says::Denied {
+        return None;
+    }
+    let code = ReasonCode::DenyKillSwitch;
+    let data = ErrorData::denied(ErrorCode::Denied, sentence(code), code);
+    let reply = Prepared::refusal(Some(request.id().clone()), data);
+    Some(incoming.with_message(request).refused_by(BY_INCIDENT, code, reply))
 }
 
 /// Refused before anything is done: whoever does not read what was answered, or asks too often for what is answered here.

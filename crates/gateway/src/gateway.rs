@@ -12,7 +12,9 @@ use ledger::Ledger;
 use crate::delivery::{Listener, Released, Releases, Told, Unheard};
 use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
+use crate::state::approvals::Approvals;
 use crate::state::changes::ChangeFeed;
+use crate::state::incidents::{IncidentState, Says};
 use crate::state::parked::ParkedCalls;
 use crate::state::screening_pool::ScreeningPool;
 use crate::state::seal::Seal;
@@ -25,6 +27,8 @@ pub struct Gateway {
     in_force: ArcSwap<Snapshot>,
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Ledger,
+    pub(crate) approvals: Arc<dyn Approvals>,
+    pub(crate) incidents: IncidentState,
     pub(crate) cursor_key: hmac::Key,
     pub(crate) seal: Seal,
     pub(crate) changes: ChangeFeed,
@@ -38,11 +42,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway with a first snapshot.
+    /// A gateway with a first snapshot, and with whoever asks people.
     ///
     /// # Errors
     /// When the system gives no randomness.
-    pub fn new(snapshot: Snapshot, ledger: Ledger) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
+    pub fn new(
+        snapshot: Snapshot,
+        ledger: Ledger,
+        approvals: Arc<dyn Approvals>,
+    ) -> Result<Arc<Self>, aws_lc_rs::error::Unspecified> {
         let mut key = [0u8; 32];
         aws_lc_rs::rand::fill(&mut key)?;
         let seal = Seal::new()?;
@@ -50,6 +58,8 @@ impl Gateway {
             in_force: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::default(),
             ledger,
+            approvals,
+            incidents: IncidentState::default(),
             cursor_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             seal,
             changes: ChangeFeed::default(),
@@ -79,6 +89,11 @@ impl Gateway {
     pub fn replace_snapshot(&self, snapshot: Snapshot) {
         self.in_force.store(Arc::new(snapshot));
         self.changes.snapshot_replaced();
+    }
+
+    /// Puts other incidents in force: for whatever comes, and for requests under way.
+    pub fn set_incidents(&self, incidents: Arc<policy::Incidents>) {
+        self.incidents.replace(incidents);
     }
 
     /// Ends a session, and what servers keep for it.
@@ -114,6 +129,12 @@ impl Gateway {
 
 impl Releases for Gateway {
     fn release(&self, told: Told, to: &Listener) -> Result<Released, Unheard> {
+        if told
+            .subject(&to.who)
+            .is_some_and(|subject| self.incidents.of(&subject) == Says::Denied)
+        {
+            return Err(Unheard::Withheld);
+        }
         told.released(&self.in_force(), to)
     }
 

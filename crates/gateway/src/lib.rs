@@ -41,5 +41,6 @@ pub use reply::{Answer, Prepared, release};
 pub use screening::arguments::secrets::OutgoingPlace;
 pub use snapshot::tool::input_fault;
 pub use snapshot::{ArgumentSecrets, Limits, ServerFields, ServerState, Snapshot, SnapshotParts};
+pub use state::approvals::{ApprovalAnswer, ApprovalLater, ApprovalQuestion, Approvals, NobodyToAsk};
 pub use state::truncated::cache_key;
 pub use stream::change::{StaleServers, hear_changes, stale_servers};

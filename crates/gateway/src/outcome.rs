@@ -97,15 +97,26 @@ impl Stages<'_> {
             Decision::Allow(permit, Grounds { policy_id, code, .. }) => Ok(Decided {
                 permit,
                 facts: self.decision(Verdict::Allow, policy_id, code),
+                approved: None,
                 slot,
             }),
-            Decision::RequireApproval(grounds) => Err(self.denied(facts, Verdict::RequireApproval, grounds)),
+            Decision::RequireApproval(_, grounds) => Err(self.nobody_asked(facts, grounds)),
             Decision::Deny(grounds) => Err(self.denied(facts, Verdict::Deny, grounds)),
         }
     }
 
-    fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
+    pub(crate) fn denied(&self, facts: &MessageFacts, verdict: Verdict, grounds: Grounds) -> Box<Ended> {
         self.denied_by(&self.snapshot, facts, verdict, grounds)
+    }
+
+    /// A policy wants a person's word, and nobody is asked about such.
+    pub(crate) fn nobody_asked(&self, facts: &MessageFacts, grounds: Grounds) -> Box<Ended> {
+        let decision = self.decision(Verdict::RequireApproval, grounds.policy_id, grounds.code);
+        let data = ErrorData {
+            verdict: Verdict::RequireApproval,
+            ..ErrorData::denied(ErrorCode::Denied, NOBODY_ASKED, grounds.code)
+        };
+        self.refused_as(facts, decision, data)
     }
 
     /// Denied by the rules of another snapshot than that of the request.
@@ -133,6 +144,43 @@ impl Stages<'_> {
         let reason = ReasonCode::DenyMalformed;
         let reply = Prepared::refusal(Some(self.id.clone()), ErrorData::denied(code, message, reason));
         Box::new(self.context.refused(reason, reply))
+    }
+
+    /// An incident denies it.
+    pub(crate) fn by_incident(&self, facts: &MessageFacts) -> Box<Ended> {
+        let code = ReasonCode::DenyKillSwitch;
+        let decision = self.decision(Verdict::Deny, BY_INCIDENT.into(), code);
+        self.refused_as(
+            facts,
+            decision,
+            ErrorData::denied(ErrorCode::Denied, sentence(code), code),
+        )
+    }
+
+    /// What came of a request that an incident denies by now: it is on record, and nothing of it is told.
+    pub(crate) fn dropped(&self, ended: Ended) -> Ended {
+        let code = ReasonCode::DenyKillSwitch;
+        let told = |verdict| ErrorData {
+            verdict,
+            ..ErrorData::denied(ErrorCode::Denied, sentence(code), code)
+        };
+        let mut ending = ended.ending;
+        let verdict = match &mut ending {
+            Ending::Called { decision, outcome, .. } => {
+                decision.reason_codes.push(code);
+                outcome.status = Status::Error;
+                outcome.screening = Vec::new();
+                decision.result
+            }
+            Ending::Unidentified { .. }
+            | Ending::Unreadable { .. }
+            | Ending::Refused { .. }
+            | Ending::Answered { .. } => Verdict::Deny,
+        };
+        Ended {
+            ending,
+            reply: Prepared::refusal(Some(self.id.clone()), told(verdict)),
+        }
     }
 
     pub(crate) fn over_limit(&self, facts: &MessageFacts, over: &OverLimit) -> Box<Ended> {
@@ -301,6 +349,13 @@ pub(crate) fn sentence(code: ReasonCode) -> String {
     let remedy = code.remedy();
     format!("{}; {}", remedy.meaning, remedy.next)
 }
+
+/// The policy id of what incidents deny.
+pub(crate) const BY_INCIDENT: &str = "builtin:incident";
+
+/// Approvals are of calls of tools.
+const NOBODY_ASKED: &str = "a policy wants a person's approval for this, and people are asked about calls of tools alone; let the \
+                            operator permit it without `@require(\"approval\")`";
 
 /// What a caller is told of an argument that the policies read and cannot see; the place is in the policies' own names.
 fn unseen(place: &str) -> String {

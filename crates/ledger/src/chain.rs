@@ -7,6 +7,8 @@ use memchr::memmem;
 use vocabulary::{Clock, Digest, Timestamp};
 
 use crate::entry::Entry;
+use crate::event::Event;
+use crate::incident::IncidentMark;
 use crate::record::{HASH_MEMBER_PREFIX, Request, Seal, write_event, write_request, write_text};
 
 /// Where the chain stands after a record.
@@ -35,6 +37,8 @@ pub(crate) struct Chain {
     head: Head,
     second: i64,
     second_text: Vec<u8>,
+    /// The strictest incident that is on, as the last step that was written says.
+    incident: Option<IncidentMark>,
 }
 
 impl Chain {
@@ -47,6 +51,7 @@ impl Chain {
             head,
             second: i64::MIN,
             second_text: Vec::new(),
+            incident: None,
         }
     }
 
@@ -61,11 +66,15 @@ impl Chain {
 
     /// Appends the entry's line to `out`; gives back its place in the log.
     pub(crate) fn write(&mut self, entry: &Entry, now: Instant, out: &mut Vec<u8>) -> u64 {
-        self.link(out, |out, seal| match entry {
+        let seq = self.link(out, |out, seal| match entry {
             Entry::Final(entry) => write_request(out, &Request::of_final(entry, now), seal),
             Entry::Intent(entry) => write_request(out, &Request::of_intent(entry), seal),
             Entry::Event(event) => write_event(out, event, seal),
-        })
+        });
+        if let Entry::Event(Event::Incident(step)) = entry {
+            self.incident.clone_from(&step.then);
+        }
+        seq
     }
 
     /// Appends a line that `write` makes from the next seal.
@@ -79,6 +88,7 @@ impl Chain {
             seq,
             ts: &text,
             prev: &self.head.hash,
+            incident: self.incident.as_ref(),
         };
         let hash = write(out, &seal);
         self.head = Head { seq, hash, ts };

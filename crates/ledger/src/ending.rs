@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vocabulary::canonical::Spelling;
-use vocabulary::{Confinement, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, TraceId, Trust, words};
+use vocabulary::{Confinement, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, Trust, words};
 
 use crate::screening::ScreeningAct;
 
@@ -79,6 +79,31 @@ pub struct DecisionFacts {
     pub policy_set: Option<Digest>,
     /// The epoch the decision holds for.
     pub epoch: u64,
+    /// The approval that the decision asked for or rests on.
+    pub approval: Option<Box<ApprovalFacts>>,
+}
+
+/// What a request's record says of its approval.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ApprovalFacts {
+    /// Its name.
+    pub id: String,
+    /// The plan's digest.
+    pub plan_hash: Digest,
+    /// Who allowed it, and when: only where somebody did.
+    pub approved: Option<(String, Timestamp)>,
+    /// What is known of how they signed in.
+    pub step_up: StepUp,
+}
+
+words! {
+    /// What is known of how an approver signed in.
+    pub enum StepUp {
+        /// A second factor, by the identity provider's own word.
+        Mfa = "mfa",
+        /// Nothing.
+        None = "none",
+    }
 }
 
 words! {

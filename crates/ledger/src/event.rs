@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use vocabulary::{Digest, ReceiptId, words};
 
+use crate::approval::ApprovalStep;
 use crate::ending::Verdict;
 use crate::harness::{HarnessAttempt, HarnessResult};
+use crate::incident::IncidentStep;
 use crate::screening::ScreeningDecision;
 
 /// Something worth a record that is not a request on the data plane.
@@ -15,6 +17,10 @@ pub enum Event {
     Admin(Note),
     /// A server or a tool was discovered, changed, quarantined or approved.
     Inventory(Note),
+    /// A person was asked, answered, or their answer was used.
+    Approval(Box<ApprovalStep>),
+    /// An incident was started, goes on or is over.
+    Incident(Box<IncidentStep>),
     /// A server's process tried to reach something.
     Egress(Box<EgressAttempt>),
     /// Something a server sent was withheld, edited or let through with a warning.
@@ -127,7 +133,9 @@ impl Event {
     pub(crate) fn receipt_id(&self) -> Option<ReceiptId> {
         match self {
             Self::Admin(note) | Self::Inventory(note) => note.receipt_id,
+            Self::Approval(step) => step.receipt_id,
             Self::Egress(attempt) => attempt.call().map(|call| call.receipt_id),
+            Self::Incident(_) => None,
             Self::Screening(decision) => decision.subject.receipt_id,
             Self::HarnessAttempt(attempt) => Some(attempt.subject.receipt_id),
             Self::HarnessResult(result) => Some(result.subject.receipt_id),

@@ -5,6 +5,8 @@
 mod settings;
 mod screening;
 mod ending;
+mod approval;
+mod incident;
 mod harness;
 mod event;
 mod entry;
@@ -26,17 +28,19 @@ mod open;
 mod sample;
 
 pub use append::Ledger;
+pub use approval::{ApprovalAction, ApprovalStep};
 pub use chain::BreakKind;
 pub use checkpoint::{Checkpoint, CheckpointFault};
 pub use ending::{
-    Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, TokenMode, TokenSource,
-    Verdict,
+    ApprovalFacts, Arrival, CredentialFacts, DecisionFacts, Ending, Intent, MessageFacts, Outcome, Status, StepUp,
+    TokenMode, TokenSource, Verdict,
 };
 pub use event::{EgressAttempt, EgressCall, EgressResult, Event, Fact, Note};
 pub use harness::{
     AttemptClass, HarnessAttempt, HarnessOutput, HarnessResult, HarnessSubject, HarnessUsage, HarnessWalls, RunReason,
     RunStatus,
 };
+pub use incident::{IncidentAction, IncidentMark, IncidentStep};
 pub use key::{LedgerKeyFault, stored_key};
 pub use open::{OpenError, Opened, stored_origin};
 pub use prove::{

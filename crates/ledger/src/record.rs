@@ -3,7 +3,9 @@
 
 mod line;
 mod request;
+mod approval;
 mod events;
+mod incident;
 mod harness;
 
 use vocabulary::Digest;
@@ -18,6 +20,8 @@ pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event, seal: &Seal<'_>) -> 
     match event {
         Event::Admin(note) => events::write_note(out, "admin", note, seal),
         Event::Inventory(note) => events::write_note(out, "inventory", note, seal),
+        Event::Approval(step) => approval::write_step(out, step, seal),
+        Event::Incident(step) => incident::write_step(out, step, seal),
         Event::Egress(attempt) => events::write_egress(out, attempt, seal),
         Event::Screening(decision) => events::write_screening(out, decision, seal),
         Event::HarnessAttempt(attempt) => harness::write_attempt(out, attempt, seal),

@@ -65,6 +65,7 @@ pub(crate) fn decision(result: Verdict, code: ReasonCode) -> DecisionFacts {
         reason_codes: vec![code],
         policy_set: Some(Digest::of(b"policies")),
         epoch: 17,
+        approval: None,
     }
 }
 

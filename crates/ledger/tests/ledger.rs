@@ -137,6 +137,7 @@ fn decision(result: Verdict, code: ReasonCode) -> DecisionFacts {
         reason_codes: vec![code],
         policy_set: Some(Digest::of(b"policies")),
         epoch: 1,
+        approval: None,
     }
 }
 

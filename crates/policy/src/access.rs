@@ -11,6 +11,7 @@ use vocabulary::{ReasonCode, Risk, ServerId};
 pub(crate) mod methods;
 pub(crate) mod reach;
 
+use crate::approval::Wanted;
 use crate::caller::Caller;
 use crate::context::CallFacts;
 use crate::decide::{Decision, Grounds, Open, RuleOutcome, Scene, Verdict};
@@ -66,7 +67,8 @@ impl Target {
     }
 
     /// How dangerous it is to ask for it, whatever it is told: only tools do something.
-    pub(crate) fn risk(&self) -> Risk {
+    #[must_use]
+    pub fn risk(&self) -> Risk {
         match self {
             Self::Tool(entry) => entry.risk,
             Self::Resource { .. } | Self::Prompt { .. } | Self::Server(_) => Risk::Low,
@@ -232,7 +234,10 @@ impl PolicySnapshot {
                 let permit = Permit::grant(who, action, target, call.args_hash, self.epoch());
                 Decision::Allow(permit, grounds)
             }
-            Verdict::RequireApproval => Decision::RequireApproval(grounds),
+            Verdict::RequireApproval => {
+                let wanted = self.wanted(&caller, action, target, call);
+                Decision::RequireApproval(Wanted::new(wanted, &grounds), grounds)
+            }
             Verdict::Deny => Decision::Deny(grounds),
         }
     }

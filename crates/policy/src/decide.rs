@@ -9,6 +9,7 @@ use cedar_policy::{Authorizer, Context, Entities, EntityUid, Request};
 use vocabulary::{ReasonCode, Risk};
 
 use crate::access::Target;
+use crate::approval::{Wanted, WantedParts};
 use crate::caller::Caller;
 use crate::context::{self, CallFacts};
 use crate::entities::{CALL, CALL_METHOD};
@@ -24,7 +25,7 @@ pub enum Decision {
     /// It may be made, once.
     Allow(Permit, Grounds),
     /// A person has to allow it first.
-    RequireApproval(Grounds),
+    RequireApproval(Box<Wanted>, Grounds),
     /// It may not be made.
     Deny(Grounds),
 }
@@ -34,7 +35,7 @@ impl Decision {
     #[must_use]
     pub fn grounds(&self) -> &Grounds {
         match self {
-            Self::Allow(_, grounds) | Self::RequireApproval(grounds) | Self::Deny(grounds) => grounds,
+            Self::Allow(_, grounds) | Self::RequireApproval(_, grounds) | Self::Deny(grounds) => grounds,
         }
     }
 }
@@ -92,8 +93,31 @@ impl PolicySnapshot {
                 let permit = Permit::grant(who, CALL_METHOD.into(), target, call.args_hash, self.epoch());
                 Decision::Allow(permit, grounds)
             }
-            Verdict::RequireApproval => Decision::RequireApproval(grounds),
+            Verdict::RequireApproval => {
+                let wanted = self.wanted(&caller, CALL_METHOD.into(), Target::Tool(tool.entry().clone()), call);
+                Decision::RequireApproval(Wanted::new(wanted, &grounds), grounds)
+            }
             Verdict::Deny => Decision::Deny(grounds),
+        }
+    }
+
+    /// What a person has to allow.
+    pub(crate) fn wanted(
+        &self,
+        caller: &Caller,
+        action: Arc<str>,
+        target: Target,
+        call: &CallFacts<'_>,
+    ) -> WantedParts {
+        let risk = target.risk();
+        WantedParts {
+            principal: caller.principal().clone(),
+            action,
+            risk: call.found.map_or(risk, |found| found.max(risk)),
+            target,
+            arguments: call.args_hash,
+            epoch: self.epoch(),
+            policy_set: self.policy_set(),
         }
     }
 

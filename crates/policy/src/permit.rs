@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use vocabulary::{Digest, Principal};
+use vocabulary::{Digest, Principal, Risk};
 
 use crate::access::Target;
+use crate::approval::{Wanted, WantedParts};
+use crate::decide::Grounds;
 use crate::inventory::entry::ToolEntry;
 
 /// One request that policy allowed: this principal, this method, this target, these arguments, in this
@@ -75,6 +77,22 @@ impl Permit {
             action: self.action,
             target: self.target,
         })
+    }
+
+    /// What was permitted needs a person all the same: the permit is gone, and what a person would have to allow is there
+    /// instead.
+    #[must_use]
+    pub fn until_a_person_agrees(self, risk: Risk, policy_set: Digest, grounds: &Grounds) -> Box<Wanted> {
+        let parts = WantedParts {
+            principal: self.principal,
+            action: self.action,
+            target: self.target,
+            arguments: self.arguments,
+            epoch: self.epoch,
+            risk,
+            policy_set,
+        };
+        Wanted::new(parts, grounds)
     }
 
     /// Whether it is of this epoch: one of another is void.
@@ -150,7 +168,7 @@ mod tests {
         let call = call(&arguments);
         match snapshot.decide(&caller, tool, &call) {
             Decision::Allow(permit, _) => (permit, call.args_hash),
-            other @ (Decision::RequireApproval(_) | Decision::Deny(_)) => panic!("{other:?}"),
+            other @ (Decision::RequireApproval(..) | Decision::Deny(_)) => panic!("{other:?}"),
         }
     }
 

@@ -150,7 +150,7 @@ pub(crate) fn ask(snapshot: &PolicySnapshot, who: &Principal, tool: &str, json: 
         Err(unknown) => (Verdict::Deny, Grounds::new(unknown.policy_id, unknown.code)),
         Ok(known) => match snapshot.decide(&caller, known, &call(&arguments)) {
             Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
-            Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
+            Decision::RequireApproval(_, grounds) => (Verdict::RequireApproval, grounds),
             Decision::Deny(grounds) => (Verdict::Deny, grounds),
         },
     }

@@ -12,7 +12,9 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use vocabulary::{Digest, Timestamp};
 
 pub(crate) mod activity;
+pub(crate) mod approvals;
 pub(crate) mod identities;
+pub(crate) mod incidents;
 pub(crate) mod inventory;
 pub(crate) mod quotas;
 pub(crate) mod tokens;
@@ -46,7 +48,7 @@ pub enum StoreFault {
     Ledger(#[source] io::Error),
 }
 
-/// Tokens, inventory and quotas of one state directory (`state.db`). Calls block.
+/// Tokens, inventory, quotas, approvals and incidents of one state directory (`state.db`). Calls block.
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
@@ -61,6 +63,8 @@ impl Store {
         let connection = open_file(&state.join("state.db"), MIGRATIONS)?;
         // What was acknowledged here (a revoked token, an approved tool) survives loss of power.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // What is deleted here, sealed arguments of an approval that ended, is overwritten.
+        connection.pragma_update(None, "secure_delete", true)?;
         keep_room(&state.join("state.db-wal"));
         Ok(Self {
             connection: Mutex::new(connection),
@@ -220,6 +224,44 @@ const MIGRATIONS: &[&str] = &[
         identity TEXT NOT NULL,
         identity_digest BLOB NOT NULL,
         PRIMARY KEY (server, kind, name, definition)
+    ) STRICT;",
+    "CREATE TABLE approvals (
+        id TEXT PRIMARY KEY,
+        plan_key BLOB NOT NULL,
+        state TEXT NOT NULL,
+        sub TEXT NOT NULL,
+        issuer TEXT NOT NULL,
+        client_id TEXT,
+        org_id TEXT,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        definition_hash BLOB NOT NULL,
+        args_hash BLOB NOT NULL,
+        beside BLOB NOT NULL,
+        risk TEXT NOT NULL,
+        policy_id TEXT NOT NULL,
+        policy_set BLOB NOT NULL,
+        created INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        decided_by TEXT,
+        decided_at INTEGER,
+        reason TEXT,
+        step_up TEXT,
+        arguments BLOB
+    ) STRICT;
+    CREATE INDEX approvals_of_plan ON approvals (plan_key, created);
+    CREATE INDEX approvals_open ON approvals (state, created);
+    CREATE TABLE approved_arguments (
+        owner BLOB NOT NULL,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        arguments BLOB NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (owner, server, tool)
+    ) STRICT;",
+    "CREATE TABLE incidents (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        document TEXT NOT NULL
     ) STRICT;",
 ];
 

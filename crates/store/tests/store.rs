@@ -290,6 +290,7 @@ fn decision(result: Verdict, code: ReasonCode) -> DecisionFacts {
         reason_codes: vec![code],
         policy_set: None,
         epoch: 1,
+        approval: None,
     }
 }
 

@@ -18,6 +18,7 @@ mod principal;
 mod reason;
 mod risk;
 mod role;
+mod sealing;
 mod secret;
 mod spelling;
 mod tool;
@@ -36,6 +37,7 @@ pub use principal::{ActorType, Authn, ClaimValue, Principal, PrincipalKey, Serve
 pub use reason::{ReasonCode, Remedy};
 pub use risk::{Classified, Hints, Risk, RiskFound, RiskSource, Trust};
 pub use role::Role;
+pub use sealing::{SealingKey, SealingKeyBytes};
 pub use secret::Secret;
 pub use spelling::nearest;
 pub use tool::{NameFault, ServerId, Shadowing, ToolId, ToolName};

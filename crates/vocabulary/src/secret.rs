@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
 /// A secret text. It can be read only through [`Secret::expose`].
@@ -19,6 +20,15 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// HMAC-SHA256 of some bytes under this secret, in hex.
+    #[must_use]
+    pub fn hmac_sha256(&self, bytes: &[u8]) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
+        let mut hex = Vec::with_capacity(64);
+        crate::id::write_hex(hmac::sign(&key, bytes).as_ref(), &mut hex);
+        String::from_utf8(hex).unwrap_or_default()
     }
 }
 
@@ -43,3 +53,17 @@ impl fmt::Debug for Secret {
 /// ```
 #[cfg(doctest)]
 struct NoDisplay;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hmac_is_that_of_rfc_4231() {
+        let secret = Secret::new("Jefe".to_owned());
+        assert_eq!(
+            secret.hmac_sha256(b"what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+}

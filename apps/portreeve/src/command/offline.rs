@@ -18,8 +18,8 @@ use vocabulary::{Clock, Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
-    Books, Configured, StateActivity, StateTokens, approve_item, facts, heed_item, inventory_note, launcher_now,
-    ledger_settings, limit_rules, shown, supposing,
+    ApprovalDesk, Books, Configured, IncidentDesk, StateActivity, StateTokens, approve_item, facts, heed_item,
+    inventory_note, launcher_now, ledger_settings, limit_rules, shown, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -35,10 +35,18 @@ pub(super) fn plane(config: &Local) -> anyhow::Result<(ControlPlane, Closing)> {
         store: store.clone(),
         log: log.clone(),
     });
+    let settings = (Clock::system(), config.approvals.clone());
+    let approvals = ApprovalDesk::new(&config.state.dir, store.clone(), Arc::new(log.clone()), settings);
+    let settings = (Clock::system(), config.incident.end_by);
+    let incidents = IncidentDesk::open(store.clone(), Arc::new(log.clone()), settings)?;
+    let shown = desk.clone();
+    approvals.compare_with(move || ports::Inventory::snapshot(shown.as_ref()).ok());
     let ports = Ports {
         tokens: Arc::new(StateTokens::new(store, None)),
         activity: Arc::new(StateActivity::new(activity)),
         inventory: desk.clone(),
+        approvals: Arc::new(approvals),
+        incidents: Arc::new(incidents),
         gateway: desk,
     };
     Ok((

@@ -11,7 +11,10 @@ use vocabulary::ServerId;
 use super::locked::NOT_STARTED;
 use super::profile::Parts;
 use super::raw::{Found, RawConfig, Surroundings, found_at, variable};
-use super::{Anchors, Audit, FORMAT, Identity, Limits, Listen, Output, Policy, Profile, Sandbox, Server, State};
+use super::{
+    Anchors, Approvals, Audit, FORMAT, Identity, Incident, Limits, Listen, Output, Policy, Profile, Sandbox, Server,
+    State,
+};
 
 /// A configuration in which every value was checked and every reference was followed.
 #[derive(Clone, Debug)]
@@ -32,6 +35,10 @@ pub struct Config {
     pub anchors: Anchors,
     /// `[policy]`
     pub policy: Policy,
+    /// `[approvals]`
+    pub approvals: Approvals,
+    /// `[incident]`
+    pub incident: Incident,
     /// `[limits]`
     pub limits: Limits,
     /// `[output_validation]`, `[output_sanitisation]`, `[detection]` and `[response]`
@@ -151,6 +158,8 @@ impl TryFrom<RawConfig> for Config {
             servers,
             anchors,
             policy,
+            approvals,
+            incident,
             limits,
             output,
             risk,
@@ -166,6 +175,8 @@ impl TryFrom<RawConfig> for Config {
             servers,
             anchors,
             policy,
+            approvals,
+            incident,
             limits,
             output,
             risk,
@@ -186,6 +197,8 @@ struct Sections {
     servers: BTreeMap<ServerId, Server>,
     anchors: Anchors,
     policy: Policy,
+    approvals: Approvals,
+    incident: Incident,
     limits: Limits,
     output: Output,
     risk: Arc<RiskRules>,
@@ -204,6 +217,8 @@ impl Sections {
         let anchors = Anchors::check(root.section("trust"), around);
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let policy = Policy::check(root.section("policy"), around);
+        let approvals = Approvals::check(root.section("approvals"), around);
+        let incident = Incident::check(root.section("incident"));
         let limits = Limits::check(root.section("limits"));
         let output = Output::check(&mut root, around);
         if let Some(profile) = profile {
@@ -225,6 +240,8 @@ impl Sections {
             servers,
             anchors: anchors?,
             policy: policy?,
+            approvals: approvals?,
+            incident: incident?,
             limits: limits?,
             output: output?,
             risk: risk?,

@@ -352,6 +352,36 @@ const AFTER_PROCESSES: &[Key] = &[
         Default(r#"["policies/*.cedar"]"#, "beside the configuration"),
     ),
     key(
+        "approvals.ttl",
+        "How long a call waits for a person, and how long their word is then good: from one second to one day.",
+        Default(r#""15m""#, "somebody who was asked is still there"),
+    ),
+    key(
+        "approvals.max_pending",
+        "How many calls of one principal may wait for a person.",
+        Default("10", "whoever decides cannot be flooded"),
+    ),
+    key(
+        "approvals.four_eyes",
+        "Whether somebody else has to decide than asked: an admin of another name than the requester's `sub`.",
+        Default("true", "nobody approves their own calls"),
+    ),
+    key(
+        "approvals.webhook.url",
+        "Who is told of what begins to wait: `https://`, or `http://` on loopback. It is sent an id and a link.",
+        Required("write an address"),
+    ),
+    key(
+        "approvals.webhook.secret",
+        "Reference to the secret that signs what is sent: `env:NAME` or `file:PATH`.",
+        Required("write `env:NAME` or `file:PATH`"),
+    ),
+    key(
+        "incident.two_person_end",
+        "Whether it takes two different people to end an incident.",
+        Default("false", "one person at night can let work go on"),
+    ),
+    key(
         "limits.request.max_bytes",
         "Size of a client's whole body.",
         Default("4194304", "room for large arguments and their envelope"),

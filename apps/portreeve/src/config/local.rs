@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::policy::Rules;
+use ::policy::{EndBy, Rules};
 use screening::risk::RiskRules;
 use settings::{Fault, Faults, Section};
 use vocabulary::{Risk, RiskFound, ServerId};
 
 use super::raw::{RawConfig, Surroundings};
 use super::{
-    Anchors, Audit, Config, FORMAT, Identity, Limits, Listen, Output, Policy, Profile, Sandbox, Server, State,
+    Anchors, Approvals, Audit, Config, FORMAT, Identity, Incident, Limits, Listen, Output, Policy, Profile, Sandbox,
+    Server, State,
 };
 
 /// The parts of a configuration that commands need, as far as they are sound.
@@ -30,6 +31,10 @@ pub struct Local {
     pub rules: Arc<Rules>,
     /// What says how dangerous tools are; `None` where it has a fault.
     pub risk: Option<Arc<RiskRules>>,
+    /// `[approvals]`; the defaults where it has a fault.
+    pub approvals: Approvals,
+    /// `[incident]`; where it has a fault, two people end one.
+    pub incident: Incident,
     /// `[limits]`, where it is sound.
     pub limits: Option<Limits>,
     /// The weakest walls that are used, where that is said.
@@ -83,6 +88,8 @@ impl Local {
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
         let policy = Policy::check(root.section("policy"), around);
+        let approvals = Approvals::check(root.section("approvals"), around);
+        let incident = Incident::check(root.section("incident"));
         let limits = Limits::check(root.section("limits"));
         // Looked at for its faults alone.
         let _ = Output::check(&mut root, around);
@@ -95,6 +102,10 @@ impl Local {
             listen,
             servers,
             rules: policy.map(|policy| policy.rules).unwrap_or_default(),
+            approvals: approvals.unwrap_or_default(),
+            incident: incident.unwrap_or(Incident {
+                end_by: EndBy::TwoPeople,
+            }),
             limits,
             tier: sandbox.and_then(|sandbox| sandbox.tier),
             tokens_enabled: identity.map(|identity| identity.tokens_enabled),
@@ -111,6 +122,8 @@ impl From<&Config> for Local {
             listen: Some(config.listen.clone()),
             servers: config.servers.clone(),
             rules: config.policy.rules.clone(),
+            approvals: config.approvals.clone(),
+            incident: config.incident.clone(),
             limits: Some(config.limits.clone()),
             tier: config.sandbox.tier,
             tokens_enabled: Some(config.identity.tokens_enabled),

@@ -262,6 +262,8 @@ impl Running {
             tokens: Arc::new(self.live_tokens()),
             activity: Arc::new(activity),
             inventory: helm.clone(),
+            approvals: Arc::new(self.approvals.clone()),
+            incidents: Arc::new(self.incidents.clone()),
             gateway: helm,
         })
     }

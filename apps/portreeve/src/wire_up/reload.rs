@@ -178,6 +178,8 @@ impl Running {
             current.identity = Arc::new(identity);
             current.rules = config.policy.rules.clone();
             current.screening = Arc::new(plan::screening(&config));
+            self.approvals.follow(config.approvals.clone());
+            self.incidents.follow(config.incident.end_by);
             current.config = Arc::new(config);
         });
         self.rebuild();

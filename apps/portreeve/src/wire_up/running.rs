@@ -18,6 +18,8 @@ use store::{Store, TokenKind, TokenRow};
 use tokio::sync::{Notify, watch};
 use vocabulary::{Authn, Clock, Principal, ServerId, Timestamp, lock};
 
+use super::approvals::ApprovalDesk;
+use super::incidents::IncidentDesk;
 use super::plan;
 use super::processes::{self, Harbour};
 use super::quotas;
@@ -44,6 +46,8 @@ pub struct Running {
     /// Probed once, when the first server needs it.
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
+    pub(super) approvals: ApprovalDesk,
+    pub(super) incidents: IncidentDesk,
     gateway: OnceLock<Arc<Gateway>>,
 }
 
@@ -86,6 +90,14 @@ impl Running {
         tokens.replace(store.tokens()?.iter().filter_map(issued).collect());
         let identity = Arc::new(plan::identity(&config, &public_url, &tokens, &clock, None)?);
         let harbour = harbour(launcher.as_ref(), &ledger, &config);
+        let approvals = ApprovalDesk::new(
+            state,
+            store.clone(),
+            Arc::new(ledger.clone()),
+            (clock.clone(), config.approvals.clone()),
+        );
+        let end_by = config.incident.end_by;
+        let incidents = IncidentDesk::open(store.clone(), Arc::new(ledger.clone()), (clock.clone(), end_by))?;
         let current = Current {
             identity,
             rules: config.policy.rules.clone(),
@@ -113,9 +125,19 @@ impl Running {
             open_files: Arc::default(),
             launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
+            approvals: approvals.clone(),
+            incidents: incidents.clone(),
             gateway: OnceLock::new(),
         };
-        let gateway = Gateway::new(running.assemble(None), ledger).context("no randomness can be had")?;
+        let gateway = Gateway::new(running.assemble(None), ledger, Arc::new(approvals.clone()))
+            .context("no randomness can be had")?;
+        incidents.rule(&gateway);
+        let voids = incidents.clone();
+        approvals.void_by(move |approval| voids.voids(approval));
+        let woken = approvals.clone();
+        incidents.on_start(move || woken.look_again());
+        let asked = Arc::downgrade(&gateway);
+        approvals.compare_with(move || Some(asked.upgrade()?.in_force().policy().clone()));
         let _ = running.gateway.set(gateway);
         Ok(Arc::new(running))
     }
@@ -167,6 +189,7 @@ impl Running {
     pub(super) fn rebuild(&self) {
         let snapshot = self.assemble(Some(self.gateway().in_force()));
         self.gateway().replace_snapshot(snapshot);
+        self.approvals.look_again();
     }
 
     pub(super) async fn note_start(&self) -> anyhow::Result<()> {

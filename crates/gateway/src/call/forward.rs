@@ -9,7 +9,7 @@ use mcp::compose::Progress;
 use mcp::headers::Marks;
 use mcp::translate::ResultKind;
 use mcp::{Era, Method, Request};
-use policy::{Decision, Permit, Target};
+use policy::{ApprovedCall, Decision, Permit, Target};
 use screening::arguments::{Checked, Member};
 use upstream::{
     Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
@@ -50,15 +50,27 @@ pub(crate) struct Sent<'a> {
     pub(crate) needs_task: bool,
 }
 
-/// See the module.
+/// See the module. What comes back while an incident denies it, is dropped.
 pub(crate) async fn forward(
     stages: &Stages<'_>,
     request: &Request,
     permitted: Permitted<'_>,
 ) -> Result<Ended, Box<Ended>> {
+    let target = permitted.decided.permit.target().clone();
+    let risk = permitted.facts.risk.unwrap_or_else(|| target.risk());
+    let _ = stages.about.set((target, risk));
+    let ended = carry(stages, request, permitted).await?;
+    Ok(match stages.is_denied_by_incident() {
+        true => stages.dropped(ended),
+        false => ended,
+    })
+}
+
+async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>) -> Result<Ended, Box<Ended>> {
     let Decided {
         permit,
         facts: decision,
+        approved,
         slot,
     } = permitted.decided;
     let (facts, sent) = (permitted.facts, permitted.sent);
@@ -77,11 +89,11 @@ pub(crate) async fn forward(
         &permit,
         sent.checked.digest(),
         stages.context.arrival.address,
-        &stages.snapshot.policy,
+        (&stages.snapshot.policy, approved.is_some()),
     );
     let round = state::read(stages, request, &binding)?;
     announce(stages, &record.facts, &record.decision).await?;
-    let permit = up_to_date(stages, &asked, permit, &mut record)?;
+    let permit = up_to_date(stages, &asked, (permit, approved.as_ref()), &mut record)?;
     let forwarded = Forwarded {
         server: server.clone(),
         era,
@@ -93,6 +105,7 @@ pub(crate) async fn forward(
         record,
         confinement: SeenConfinement::default(),
         asked,
+        approved,
         slot: Some(slot),
     };
     if era == Era::Modern && is_subscription(request.method()) {
@@ -159,13 +172,18 @@ fn timeout(stages: &Stages<'_>, request: &Request, target: &Target) -> Option<Du
     }
 }
 
-/// The permit, or another one where the rules changed since it was given: then they are asked again.
+/// The permit, or another one where the rules changed since it was given: then they are asked again. None where an incident
+/// has begun.
 fn up_to_date(
     stages: &Stages<'_>,
     asked: &Asked,
-    permit: Permit,
+    (permit, approved): (Permit, Option<&ApprovedCall>),
     record: &mut CallRecord,
 ) -> Result<Permit, Box<Ended>> {
+    // Since the decision others were waited for.
+    if stages.is_denied_by_incident() {
+        return Err(stages.by_incident(&record.facts));
+    }
     let in_force = stages.gateway.in_force();
     if permit.is_of(in_force.policy.epoch()) {
         return Ok(permit);
@@ -175,8 +193,11 @@ fn up_to_date(
             record.decision = decision(&in_force, Verdict::Allow, grounds.policy_id, grounds.code);
             Ok(permit)
         }
-        Decision::RequireApproval(grounds) => {
-            Err(stages.denied_by(&in_force, &record.facts, Verdict::RequireApproval, grounds))
+        Decision::RequireApproval(wanted, grounds) => {
+            // Still what was approved: then it is approved.
+            let permit =
+                approved.and_then(|approved| wanted.beside(approved.approval().plan.beside).going_on(approved));
+            permit.ok_or_else(|| stages.denied_by(&in_force, &record.facts, Verdict::RequireApproval, grounds))
         }
         Decision::Deny(grounds) => Err(stages.denied_by(&in_force, &record.facts, Verdict::Deny, grounds)),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ledger::{MessageFacts, Status, Verdict};
 use mcp::translate::ResultKind;
 use mcp::{Era, ErrorCode, Method};
-use policy::{Grounds, InFlight, Target};
+use policy::{ApprovedCall, Grounds, InFlight, Target};
 use screening::result::{ScreenedResult, Withheld};
 use upstream::{Failure, SeenConfinement, Server};
 use vocabulary::ReasonCode;
@@ -35,6 +35,8 @@ pub(crate) struct Forwarded {
     pub(crate) confinement: SeenConfinement,
     /// What was allowed, to be decided again while it goes on.
     pub(crate) asked: Arc<Asked>,
+    /// What a person allowed, where one had to.
+    pub(crate) approved: Option<ApprovedCall>,
     /// Held while the request is under way.
     pub(crate) slot: Option<InFlight>,
 }

@@ -25,6 +25,7 @@ use crate::message::own::OwnValue;
 use crate::offers::Offers;
 use crate::outcome::by_preflight;
 use crate::stages::{Decided, Stages};
+use crate::state::incidents::Says;
 
 /// What a request is about.
 struct Recognised {
@@ -272,6 +273,10 @@ async fn decide(
     checked: &CheckedParams<'_>,
     facts: &MessageFacts,
 ) -> Result<Decided, Box<Ended>> {
+    // What needs a person is a call.
+    if stages.incident_says(known.target(), known.target().risk()) == Says::Denied {
+        return Err(stages.by_incident(facts));
+    }
     let admitted = stages.admit(known.target().server(), None).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
     let nothing = Value::Object(Vec::new());

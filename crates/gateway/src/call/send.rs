@@ -41,12 +41,18 @@ pub(crate) async fn send(
     }
 }
 
-/// Completes when nobody waits for the answer any more: a session's client says so, any other
-/// hangs up.
+/// Completes when nobody waits for the answer any more (a session's client says so, any other hangs up), or when an incident
+/// denies what is under way.
 pub(crate) async fn unwanted(stages: &Stages<'_>, open: Option<&CancellableCall>) {
-    match (&stages.context.client, open) {
-        (Client::Legacy(_), Some(open)) => open.cancelled().await,
-        (Client::Legacy(_) | Client::Unknown, _) => std::future::pending().await,
-        (Client::Modern(_), _) => stages.context.stream.gone().await,
+    let given_up = async {
+        match (&stages.context.client, open) {
+            (Client::Legacy(_), Some(open)) => open.cancelled().await,
+            (Client::Legacy(_) | Client::Unknown, _) => std::future::pending().await,
+            (Client::Modern(_), _) => stages.context.stream.gone().await,
+        }
+    };
+    tokio::select! {
+        () = given_up => {}
+        () = stages.denied_by_incident() => {}
     }
 }

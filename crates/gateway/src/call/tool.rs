@@ -3,12 +3,13 @@
 use ledger::{MessageFacts, Verdict};
 use mcp::translate::ResultKind;
 use mcp::{ErrorCode, Method, Request};
-use policy::{CallFacts, KnownTool, NotKnown};
+use policy::{CallFacts, Decision, KnownTool, NotKnown, Target};
 use screening::arguments::{Beside, Checked as _, CheckedArguments, CheckedCall, Refusal, check_call, judge};
 use screening::recorded::recordable;
 use upstream::Files;
 use vocabulary::{PrincipalKey, ReasonCode, RiskFound};
 
+use crate::call::approval::{self, ApprovalWanted};
 use crate::call::forward::{Permitted, Sent, forward, is_passed, passed_meta};
 use crate::call::outgoing_secrets::look_for_secrets;
 use crate::context::{Ended, RequestContext, digest};
@@ -17,6 +18,7 @@ use crate::outcome::by_preflight;
 use crate::snapshot::Snapshot;
 use crate::snapshot::tool::CompiledTool;
 use crate::stages::{Decided, Stages};
+use crate::state::incidents::Says;
 
 /// Answers `tools/call`.
 pub(crate) async fn call(stages: &Stages<'_>, request: &Request) -> Ended {
@@ -34,7 +36,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
     raise(&mut facts, found.as_ref());
-    let decided = decide(stages, known, &checked, &facts).await?;
+    let decided = decide(stages, request, known, (&checked, &facts)).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -199,13 +201,18 @@ fn check_beside<'r>(
     }
 }
 
-/// Counts the call, then asks the policies.
+/// Counts the call, then asks the policies, and a person where they want one asked.
 async fn decide(
     stages: &Stages<'_>,
+    request: &Request,
     known: KnownTool,
-    checked: &CheckedCall<'_>,
-    facts: &MessageFacts,
+    (checked, facts): (&CheckedCall<'_>, &MessageFacts),
 ) -> Result<Decided, Box<Ended>> {
+    let target = Target::Tool(known.entry().clone());
+    let says = stages.incident_says(&target, facts.risk.unwrap_or_else(|| target.risk()));
+    if says == Says::Denied {
+        return Err(stages.by_incident(facts));
+    }
     let tool = &known.entry().id;
     let admitted = stages.admit(&tool.server, Some(tool)).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
@@ -215,8 +222,28 @@ async fn decide(
         found: facts.risk,
         address: stages.context.arrival.address,
     };
-    let decision = stages.snapshot.policy.decide(&stages.caller, known, &call);
-    stages.decided(decision, slot, facts)
+    match stages.snapshot.policy.decide(&stages.caller, known, &call) {
+        Decision::RequireApproval(wanted, grounds) => {
+            let call = ApprovalWanted {
+                wanted,
+                grounds,
+                checked,
+            };
+            approval::settle(stages, request, call, (facts, slot)).await
+        }
+        Decision::Allow(permit, grounds) if says == Says::NeedsPerson => {
+            let policy_set = stages.snapshot.policy.policy_set();
+            let risk = facts.risk.unwrap_or_else(|| target.risk());
+            let wanted = permit.until_a_person_agrees(risk, policy_set, &grounds);
+            let call = ApprovalWanted {
+                wanted,
+                grounds,
+                checked,
+            };
+            approval::settle(stages, request, call, (facts, slot)).await
+        }
+        decision @ (Decision::Allow(..) | Decision::Deny(_)) => stages.decided(decision, slot, facts),
+    }
 }
 
 /// What rules on risk found in the arguments raises the risk of this call, and the record says which.

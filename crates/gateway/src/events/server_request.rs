@@ -280,7 +280,7 @@ fn decide(
     };
     match in_force.policy.decide_target(&caller, known, &facts) {
         Decision::Allow(permit, grounds) => Ok((permit, grounds)),
-        Decision::RequireApproval(grounds) | Decision::Deny(grounds) => Err(Unasked::by_policy(grounds)),
+        Decision::RequireApproval(_, grounds) | Decision::Deny(grounds) => Err(Unasked::by_policy(grounds)),
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct ErrorData {
     pub(crate) message: String,
     pub(crate) verdict: Verdict,
     pub(crate) reason: ReasonCode,
+    /// What more there is to the reason.
+    pub(crate) further: Option<ReasonCode>,
     pub(crate) retry_after_ms: Option<u64>,
     /// What the protocol wants beside it.
     pub(crate) beside: Vec<(&'static str, OwnValue<'static>)>,
@@ -27,6 +29,7 @@ impl ErrorData {
             message: message.into(),
             verdict: Verdict::Deny,
             reason,
+            further: None,
             retry_after_ms: None,
             beside: Vec::new(),
         }
@@ -52,8 +55,9 @@ impl ErrorData {
             .unwrap_or_default();
         let verdict = self.verdict;
         let receipt = receipt.map_or("null".to_owned(), |id| format!("\"{id}\""));
+        let further = self.further.map(|code| format!(",\"{code}\"")).unwrap_or_default();
         let text = format!(
-            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"],\"receipt_id\":{receipt}{retry}",
+            "{{\"decision\":\"{verdict}\",\"reason_codes\":[\"{}\"{further}],\"receipt_id\":{receipt}{retry}",
             self.reason
         );
         let mut out = text.into_bytes();

@@ -64,7 +64,7 @@ fn decide(stages: &Stages<'_>, server: ServerId, uri: String) -> Decided {
     let address = context.arrival.address;
     let (verdict, grounds) = match subscription(&stages.snapshot, &context.who, (&server, &uri), address) {
         Decision::Allow(_, grounds) => (Verdict::Allow, grounds),
-        Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds),
+        Decision::RequireApproval(_, grounds) => (Verdict::RequireApproval, grounds),
         Decision::Deny(grounds) => (Verdict::Deny, grounds),
     };
     Decided {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ledger::{DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{ErrorCode, Method, Request, compose};
+use policy::Subject;
 use screening::arguments::{CheckedArguments, check};
 use screening::result::truncate::{Index, Page, Wanted as Extent};
 use screening::result::validate::Declared;
 use screening::result::walk::Message;
 use screening::result::{Origin, OutputTrust, Raw, ScreenedResult, Withheld};
-use vocabulary::ReasonCode;
 use vocabulary::json::{self, Value};
+use vocabulary::{ReasonCode, Risk};
 
 use crate::context::Ended;
 use crate::message::Adapted;
@@ -21,6 +22,7 @@ use crate::message::error_data::ErrorData;
 use crate::reply::Prepared;
 use crate::screen::{screen_kept, screen_page, standing};
 use crate::stages::Stages;
+use crate::state::incidents::Says;
 use crate::state::truncated::{Judged, StoredText};
 use crate::truncated::definition::RULES;
 
@@ -45,6 +47,15 @@ async fn read_on(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<En
     };
     let wanted = wanted(stages, request, &mut facts)?;
     let (stored, standing) = stored(stages, &wanted).ok_or_else(|| no_such_text(stages, &facts))?;
+    let subject = Subject {
+        who: &stages.context.who,
+        server: Some(&stored.tool.id.server),
+        tool: Some(&stored.tool.id),
+        risk: Risk::Low,
+    };
+    if stages.gateway.incidents.of(&subject) == Says::Denied {
+        return Err(stages.by_incident(&facts));
+    }
     let admitted = stages.admit(&stored.tool.id.server, None).await;
     let _slot = admitted.map_err(|over| stages.over_limit(&facts, &over))?;
     let stored = judged(stages, stored, standing, &wanted).await;

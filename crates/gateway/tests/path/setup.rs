@@ -14,7 +14,7 @@ use policy::{
 use portreeve_gateway::edge::authenticate::{CertificateUse, Identity};
 use portreeve_gateway::edge::host::AllowedHosts;
 use portreeve_gateway::edge::tokens::{IssuedToken, TokenStanding, TokenTable};
-use portreeve_gateway::{ArgumentSecrets, Gateway, Limits, ServerState, Snapshot, SnapshotParts};
+use portreeve_gateway::{ArgumentSecrets, Gateway, Limits, NobodyToAsk, ServerState, Snapshot, SnapshotParts};
 use screening::detect::Detector;
 use screening::result::validate::{Mode, ValidationRules};
 use screening::result::{Guards, ResponseAction, Rules, Sanitisation};
@@ -149,7 +149,7 @@ impl Setup {
         let state = state_directory();
         let (ledger, _) = Ledger::open(state.path(), ledger::Settings::new("gateway.test/path")).unwrap();
         let parts = Parts::of(&self, &server);
-        let gateway = Gateway::new(parts.snapshot(&self, None), ledger.clone()).unwrap();
+        let gateway = Gateway::new(parts.snapshot(&self, None), ledger.clone(), Arc::new(NobodyToAsk)).unwrap();
         Running {
             disk: LedgerDisk::of(state.path()),
             gateway,

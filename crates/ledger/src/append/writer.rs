@@ -319,6 +319,8 @@ impl Writer {
             (Durability::Always, _) => true,
             (Durability::Interval, _) => false,
             (Durability::Writes, Entry::Intent(entry)) => entry.intent.message.risk != Some(Risk::Low),
+            // What a person allowed, and that it was used, is on disk before anything follows from it.
+            (Durability::Writes, Entry::Event(Event::Approval(_) | Event::Incident(_))) => true,
             (Durability::Writes, Entry::Event(Event::Admin(note))) => note.result == Verdict::Allow,
             (Durability::Writes, Entry::Event(Event::Inventory(_) | Event::Egress(_) | Event::Screening(_))) => false,
             // What it announces is applied by hooks and seen by consumers.

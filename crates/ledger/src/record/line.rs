@@ -1,5 +1,6 @@
 //! One line being written: canonical JSON, piece by piece, with room for its own hash.
 
+use crate::incident::IncidentMark;
 use vocabulary::{Digest, ReceiptId, TraceId};
 
 /// What the chain adds to every record.
@@ -10,6 +11,8 @@ pub(crate) struct Seal<'a> {
     /// The time, already spelled.
     pub(crate) ts: &'a [u8],
     pub(crate) prev: &'a Digest,
+    /// The strictest incident that is on.
+    pub(crate) incident: Option<&'a IncidentMark>,
 }
 
 /// Hashes the record around the gap for `record_hash`, fills the gap and ends the line.

@@ -7,8 +7,9 @@ use std::time::Instant;
 use vocabulary::canonical::Spelling;
 use vocabulary::{Confinement, Digest, Principal, ReasonCode};
 
+use super::incident::write_mark;
 use super::line::{Line, Seal, fill};
-use crate::ending::{Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};
+use crate::ending::{ApprovalFacts, Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};
 use crate::entry::{Announced, Final};
 use crate::screening::ScreeningAct;
 
@@ -44,6 +45,7 @@ struct Decision<'a> {
     reason_codes: &'a [ReasonCode],
     policy_set: Option<&'a Digest>,
     epoch: Option<u64>,
+    approval: Option<&'a ApprovalFacts>,
 }
 
 pub(super) struct Outcome<'a> {
@@ -132,6 +134,7 @@ impl<'a> Decision<'a> {
             reason_codes: &facts.reason_codes,
             policy_set: facts.policy_set.as_ref(),
             epoch: Some(facts.epoch),
+            approval: facts.approval.as_deref(),
         }
     }
 
@@ -154,6 +157,7 @@ impl<'a> Decision<'a> {
             reason_codes: slice::from_ref(reason),
             policy_set: None,
             epoch: None,
+            approval: None,
         }
     }
 }
@@ -186,15 +190,16 @@ impl<'a> Outcome<'a> {
 pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal<'_>) -> Digest {
     let start = out.len();
     let mut line = Line(out);
-    line.raw(r#"{"approval":{"approved_at":null,"approved_by":null,"id":null,"plan_hash":null,"required":"#);
-    line.bool(Some(record.decision.result == Verdict::RequireApproval));
-    line.raw(r#","step_up":"none"},"catalog_hash":"#);
+    write_approval(&mut line, &record.decision);
+    line.raw(r#","catalog_hash":"#);
     line.digest(record.catalog);
     line.raw(r#","count":"#);
     line.number(Some(record.count));
     line.raw(r#","csp_profile":"tool_safety","csp_version":"1.0.0-rc1""#);
     write_decision(&mut line, &record.decision);
-    line.raw(r#","incident":{"active":false,"id":null,"stage":"normal"},"log":"#);
+    line.raw(r#","incident":"#);
+    write_mark(&mut line, seal.incident);
+    line.raw(r#","log":"#);
     line.bytes(seal.log);
     write_message(&mut line, &record.message);
     write_outcome(&mut line, record.outcome.as_ref());
@@ -218,6 +223,28 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
     line.quoted(seal.ts);
     line.raw(r#","type":"request","v":1}"#);
     fill(out, start, gap)
+}
+
+/// The approval it asked for, or the one it rests on.
+fn write_approval(line: &mut Line<'_>, decision: &Decision<'_>) {
+    let Some(approval) = decision.approval else {
+        line.raw(r#"{"approval":{"approved_at":null,"approved_by":null,"id":null,"plan_hash":null,"required":"#);
+        let asked = decision.reason_codes.contains(&ReasonCode::RequireApproval);
+        line.bool(Some(asked || decision.result == Verdict::RequireApproval));
+        return line.raw(r#","step_up":"none"}"#);
+    };
+    let approved = approval.approved.as_ref();
+    line.raw(r#"{"approval":{"approved_at":"#);
+    line.text(approved.map(|(_, at)| at.to_string()).as_deref());
+    line.raw(r#","approved_by":"#);
+    line.text(approved.map(|(by, _)| by.as_str()));
+    line.raw(r#","id":"#);
+    line.text(Some(&approval.id));
+    line.raw(r#","plan_hash":"#);
+    line.digest(Some(&approval.plan_hash));
+    line.raw(r#","required":true,"step_up":"#);
+    line.text(Some(approval.step_up.as_str()));
+    line.raw("}");
 }
 
 /// What stands around the server's process; a server that is elsewhere is not confined by us.

@@ -10,10 +10,12 @@ use vocabulary::{Clock, Confinement, ReasonCode, ReceiptId, Risk, Timestamp, Tra
 use super::line::Line;
 use super::request::Outcome;
 use super::*;
+use crate::approval::{ApprovalAction, ApprovalStep};
 use crate::chain::{Chain, Head};
-use crate::ending::{Arrival, Ending, MessageFacts, Outcome as OutcomeFacts, Status, Verdict};
+use crate::ending::{ApprovalFacts, Arrival, Ending, MessageFacts, Outcome as OutcomeFacts, Status, StepUp, Verdict};
 use crate::entry::{Announced, Entry, Final};
 use crate::event::{EgressAttempt, EgressCall, EgressResult, Note};
+use crate::incident::{IncidentAction, IncidentMark, IncidentStep};
 use crate::sample;
 use crate::screening::{
     FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
@@ -106,7 +108,91 @@ fn entries(began: Instant) -> Vec<Entry> {
     ] {
         entries.push(Entry::Event(Event::Egress(Box::new(attempt(open)))));
     }
+    entries.extend(approval(arrival));
+    entries.extend(incident(arrival));
     entries
+}
+
+/// An incident, a request that was refused meanwhile, and its end.
+fn incident(arrival: Arrival) -> [Entry; 3] {
+    let step = IncidentStep {
+        action: IncidentAction::Started,
+        actor: "zoe".to_owned(),
+        id: "inc_1".to_owned(),
+        stage: "contain",
+        scope: "server:files".to_owned(),
+        reason: "odd deletions".to_owned(),
+        started: Timestamp::from_micros(1_700_000_000_000_000),
+        expires: Some(Timestamp::from_micros(1_700_000_900_000_000)),
+        then: Some(IncidentMark {
+            id: "inc_1".into(),
+            stage: "contain",
+        }),
+    };
+    let end = IncidentStep {
+        action: IncidentAction::Ended,
+        expires: None,
+        then: None,
+        ..step.clone()
+    };
+    let refused = Entry::Final(Box::new(Final {
+        arrival,
+        ending: sample::refused(ReasonCode::DenyKillSwitch),
+        size_bytes_out: 64,
+        count: 1,
+    }));
+    let [start, end] = [step, end].map(|step| Entry::Event(Event::Incident(Box::new(step))));
+    [start, refused, end]
+}
+
+/// A call that waits, a person's word on it, and the call that was made then.
+fn approval(arrival: Arrival) -> [Entry; 3] {
+    let step = ApprovalStep {
+        action: ApprovalAction::Requested,
+        actor: "alice".to_owned(),
+        id: "apr_1".to_owned(),
+        plan_hash: Digest::of(b"plan"),
+        step_up: StepUp::None,
+        reason: None,
+        sub: "alice".to_owned(),
+        issuer: "https://idp.example".to_owned(),
+        client_id: Some("ide".to_owned()),
+        org_id: None,
+        server_id: "files".to_owned(),
+        tool_name: "wipe".to_owned(),
+        definition_hash: Digest::of(b"definition"),
+        args_hash: Digest::of(b"arguments"),
+        risk: Risk::Critical,
+        policy_id: "a-human".to_owned(),
+        policy_set: Digest::of(b"policies"),
+        expires: Timestamp::from_micros(1_700_000_900_000_000),
+        receipt_id: Some(arrival.receipt_id),
+    };
+    let word = ApprovalStep {
+        action: ApprovalAction::Denied,
+        actor: "zoe".to_owned(),
+        reason: Some("not on a Friday".to_owned()),
+        receipt_id: None,
+        ..step.clone()
+    };
+    let mut ending = sample::called(Risk::Critical, Status::Success, Some(true));
+    if let Ending::Called { decision, .. } = &mut ending {
+        decision.approval = Some(Box::new(ApprovalFacts {
+            id: step.id.clone(),
+            plan_hash: step.plan_hash,
+            approved: Some(("zoe".to_owned(), Timestamp::from_micros(1_700_000_000_000_000))),
+            step_up: StepUp::Mfa,
+        }));
+    }
+    let steps = [step, word].map(|step| Entry::Event(Event::Approval(Box::new(step))));
+    let [step, word] = steps;
+    let call = Entry::Final(Box::new(Final {
+        arrival,
+        ending,
+        size_bytes_out: 64,
+        count: 1,
+    }));
+    [step, word, call]
 }
 
 /// A call that went to a process in a sandbox.
@@ -195,6 +281,8 @@ fn a_process_is_named_with_its_walls_and_an_attempt_with_the_one_call_it_was_for
         .iter()
         .map(|line| serde_json::from_slice(line).unwrap())
         .collect();
+    // Behind them stand the steps of an approval and of an incident.
+    let (records, _) = records.split_at(records.len() - 6);
     let [walled, nobody, one, several] = records.last_chunk().unwrap();
     assert_eq!(walled["sandbox"]["fs_policy"], "workspace_only");
     assert_eq!(walled["sandbox"]["net_policy"], "allowlist");
@@ -272,7 +360,7 @@ fn every_request_record_fits_the_published_schema() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 10);
+    assert_eq!(requests, 12);
 }
 
 // R025 R047

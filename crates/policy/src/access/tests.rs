@@ -52,7 +52,7 @@ fn request(
                 assert_eq!((permit.action(), permit.target()), (action, target));
                 (Verdict::Allow, grounds, true)
             }
-            Decision::RequireApproval(grounds) => (Verdict::RequireApproval, grounds, true),
+            Decision::RequireApproval(_, grounds) => (Verdict::RequireApproval, grounds, true),
             Decision::Deny(grounds) => (Verdict::Deny, grounds, true),
         },
     }
@@ -389,7 +389,7 @@ fn a_permit_is_good_for_its_own_method_target_and_arguments_in_its_own_epoch() {
         assert_eq!((known.action(), known.target()), ("resources/read", &file));
         match snapshot.decide_target(&caller, known, &facts) {
             Decision::Allow(permit, _) => permit,
-            Decision::RequireApproval(_) | Decision::Deny(_) => panic!("not allowed"),
+            Decision::RequireApproval(..) | Decision::Deny(_) => panic!("not allowed"),
         }
     };
     assert_eq!(

@@ -304,7 +304,7 @@ fn a_permit_is_good_for_its_own_arguments_in_its_own_epoch() {
             .expect("visible");
         match snapshot.decide(&caller, known, &facts) {
             Decision::Allow(permit, _) => permit,
-            Decision::RequireApproval(_) | Decision::Deny(_) => panic!("not allowed"),
+            Decision::RequireApproval(..) | Decision::Deny(_) => panic!("not allowed"),
         }
     };
     assert_eq!(permit().principal(), &who);

@@ -2,7 +2,7 @@
 //! a text was reworded, a hint was flipped. Characters that nobody sees are spelled out.
 //! ADR 0074: what is pinned, and whose word counts.
 
-mod revealed;
+pub(crate) mod revealed;
 mod schema;
 
 use std::collections::BTreeSet;

@@ -81,7 +81,7 @@ fn body(event: &Event) -> Option<Value> {
         Event::HarnessResult(result) => Some(result_body(result)),
         Event::Egress(attempt) => Some(egress_body(attempt)),
         Event::Admin(note) => Some(note_body(note)),
-        Event::Inventory(_) | Event::Screening(_) => None,
+        Event::Approval(_) | Event::Incident(_) | Event::Inventory(_) | Event::Screening(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use policy::{Rule, Rules, ToolLimits};
+use policy::{EndBy, FourEyes, Rule, Rules, ToolLimits};
 use sandbox::{FsPolicy, NetPolicy};
 use screening::result::ResponseAction;
 use screening::result::validate::Mode;
@@ -26,6 +26,16 @@ pub(super) fn by(old: &Config, new: &Config) -> Vec<String> {
         !old.anchors.require_signed,
         !new.anchors.require_signed,
     );
+    let is_own_word = |config: &Config| config.approvals.four_eyes == FourEyes::NotNeeded;
+    looser.if_more("approvals.four_eyes", is_own_word(old), is_own_word(new));
+    looser.if_more("approvals.ttl", old.approvals.ttl, new.approvals.ttl);
+    looser.if_more(
+        "approvals.max_pending",
+        old.approvals.max_pending,
+        new.approvals.max_pending,
+    );
+    let by_one = |config: &Config| config.incident.end_by == EndBy::OnePerson;
+    looser.if_more("incident.two_person_end", by_one(old), by_one(new));
     looser.if_longer("trust.keys", &old.anchors.keys, &new.anchors.keys);
     for (id, server) in &new.servers {
         match old.servers.get(id) {

@@ -34,7 +34,16 @@ fn permit_again(stages: &Stages<'_>, forwarded: &Forwarded) -> Result<RoundPermi
             let epoch = in_force.policy.epoch();
             Ok(RoundPermit { permit, epoch })
         }
-        Decision::RequireApproval(grounds) => Err((in_force, Verdict::RequireApproval, grounds)),
+        Decision::RequireApproval(wanted, grounds) => {
+            let approved = forwarded.approved.as_ref();
+            let permit =
+                approved.and_then(|approved| wanted.beside(approved.approval().plan.beside).going_on(approved));
+            let epoch = in_force.policy.epoch();
+            match permit {
+                Some(permit) => Ok(RoundPermit { permit, epoch }),
+                None => Err((in_force, Verdict::RequireApproval, grounds)),
+            }
+        }
         Decision::Deny(grounds) => Err((in_force, Verdict::Deny, grounds)),
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 /// The text with hidden characters as `<U+XXXX>`, and look-alikes followed by theirs.
-pub(super) fn revealed(text: &str) -> String {
+#[must_use]
+pub fn revealed(text: &str) -> String {
     if text.is_ascii()
         && !text
             .bytes()

@@ -150,16 +150,10 @@ impl<'a> Facts<'a> {
                 let (server, tool) = server_and_tool(record.subject);
                 (server, tool, None)
             }
-            Some(RecordType::Egress | RecordType::PolicyDecision) => {
+            Some(RecordType::Egress | RecordType::PolicyDecision | RecordType::Approval) => {
                 (record.server_id, record.tool_name, record.session)
             }
-            Some(
-                RecordType::Approval
-                | RecordType::Incident
-                | RecordType::HarnessAttempt
-                | RecordType::HarnessResult
-                | RecordType::Admin,
-            )
+            Some(RecordType::Incident | RecordType::HarnessAttempt | RecordType::HarnessResult | RecordType::Admin)
             | None => (None, None, None),
         };
         Some(Self {

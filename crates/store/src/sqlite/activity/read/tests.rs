@@ -78,7 +78,7 @@ mod library {
                 Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned()), None),
                 None => (record.subject, None, None),
             },
-            ("egress" | "policy_decision", _) => (record.server_id, record.tool_name, record.session),
+            ("approval" | "egress" | "policy_decision", _) => (record.server_id, record.tool_name, record.session),
             _ => (None, None, None),
         };
         let (sub, run) = record
@@ -165,9 +165,11 @@ fn every_kind_of_record_has_the_facts_that_a_library_finds() {
     let kinds: std::collections::BTreeSet<&str> = kinds.collect();
     let expected = [
         "admin",
+        "approval",
         "egress",
         "harness_attempt",
         "harness_result",
+        "incident",
         "inventory",
         "policy_decision",
         "request",
