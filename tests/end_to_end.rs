@@ -30,6 +30,7 @@ mod readme;
 mod receipts;
 mod reloading;
 mod results;
+mod retention;
 mod risk;
 mod schemas;
 mod sessions;

@@ -20,20 +20,20 @@ async fn town() -> Town {
     town
 }
 
-fn receipt(state: &Path, arguments: &[&str]) -> Finished {
+pub(super) fn receipt(state: &Path, arguments: &[&str]) -> Finished {
     let mut ours = command(portreeve());
     ours.arg("receipt").args(arguments).arg("--state").arg(state);
     Finished::of(&mut ours)
 }
 
-fn verified(state: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
+pub(super) fn verified(state: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
     let finished = receipt(state, &[&["verify", "--json"], arguments].concat());
     let told = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
     (finished.code, told)
 }
 
 /// What the second verifier says of several directories.
-fn second(states: &[PathBuf]) -> Vec<Value> {
+pub(super) fn second(states: &[PathBuf]) -> Vec<Value> {
     let script = repository().join("tools/verify_receipts.py");
     let finished = Finished::of(command("python3").arg(script).arg("--batch").args(states));
     let lines: Vec<Value> = finished

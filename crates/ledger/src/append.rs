@@ -22,6 +22,7 @@ use crate::ending::{Arrival, Ending, Intent};
 use crate::entry::{Announced, Entry, Final};
 use crate::event::{Event, Fact, Note};
 use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded, Written};
+use crate::retention::{Keeper, Kept};
 use crate::segment::Tail;
 use crate::settings::Settings;
 use crate::sign::{CheckpointSigner, Order, ROTATION, SignFault, SignerThread};
@@ -43,6 +44,7 @@ struct Shared {
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     signer: Mutex<Option<SignerThread>>,
+    keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
 impl Ledger {
@@ -155,6 +157,12 @@ impl Ledger {
         self.0.health.written.load(Ordering::Acquire) && self.0.health.synced.load(Ordering::Acquire)
     }
 
+    /// Whether the log is larger than it may be, and nothing more of it may go: the disk may soon be too small.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.0.health.pressed.load(Ordering::Acquire)
+    }
+
     /// The place of the newest record; 0 in an empty log.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
@@ -199,17 +207,16 @@ impl Ledger {
 
     /// Writes what is queued and held, syncs, and closes the log. Blocks; later appends get [`LedgerDown::Stopped`].
     pub fn shutdown(&self) {
+        if let Some((stop, keeping)) = vocabulary::lock(&self.0.keeper).take() {
+            drop(stop);
+            end(keeping);
+        }
         // An error means that the thread has ended already.
         let _ = self.0.queue.send(Job::Stop);
         let threads = std::mem::take(&mut *vocabulary::lock(&self.0.threads));
         // INVARIANT: nothing is written any more when the last checkpoint is signed.
         let signer = vocabulary::lock(&self.0.signer).take();
         let (signing, stop) = signer.map(|signer| (signer.handle, signer.orders)).unzip();
-        let end = |thread: JoinHandle<()>| {
-            if thread.join().is_err() {
-                tracing::error!("a ledger thread ended by panic");
-            }
-        };
         threads.into_iter().for_each(end);
         let _ = stop.map(|orders| orders.send(Order::Stop));
         signing.into_iter().for_each(end);
@@ -222,6 +229,7 @@ impl Ledger {
             synced: AtomicBool::new(true),
             last_seq: AtomicU64::new(chain.head().seq),
             synced_seq: AtomicU64::new(chain.head().seq),
+            pressed: AtomicBool::new(false),
         });
         let (queue, inbox) = sync_channel(QUEUE);
         let (syncer, sync_thread) = Syncer::start(settings.commit_interval, Arc::clone(&health))?;
@@ -249,7 +257,19 @@ impl Ledger {
             health,
             threads: Mutex::new(threads),
             signer: Mutex::new(None),
+            keeper: Mutex::new(None),
         }))
+    }
+
+    /// Removes and packs old segments from here on.
+    pub(crate) fn keep(&self, keeper: Keeper) -> io::Result<()> {
+        let (stop, stopped) = channel();
+        let log = Arc::downgrade(&self.0);
+        let thread = Builder::new()
+            .name("ledger-keep".to_owned())
+            .spawn(move || keeper.run(&stopped, || log.upgrade().map(Self)))?;
+        *vocabulary::lock(&self.0.keeper) = Some((stop, thread));
+        Ok(())
     }
 
     async fn submit(&self, entry: Entry) -> Result<Written, LedgerDown> {
@@ -266,6 +286,22 @@ impl Ledger {
             Err(TrySendError::Full(_)) => Err(LedgerDown::QueueFull),
             Err(TrySendError::Disconnected(_)) => Err(LedgerDown::Stopped),
         }
+    }
+}
+
+impl Kept for Ledger {
+    fn record(&self, event: Event) -> Result<(), LedgerDown> {
+        self.append_event_blocking(event).map(drop)
+    }
+
+    fn tell(&self, is_pressed: bool) {
+        self.0.health.pressed.store(is_pressed, Ordering::Release);
+    }
+}
+
+fn end(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a ledger thread ended by panic");
     }
 }
 
@@ -296,6 +332,7 @@ mod tests {
             synced: true.into(),
             last_seq: 0.into(),
             synced_seq: 0.into(),
+            pressed: false.into(),
         });
         let inline = Arc::new(InlineWriter::closed(Arc::clone(&health)));
         let ledger = Ledger::assemble(queue, inline, health, Vec::new());

@@ -17,6 +17,7 @@ mod checkpoint;
 mod key;
 mod receipt;
 mod sign;
+mod retention;
 mod append;
 mod verify;
 mod prove;
@@ -44,6 +45,7 @@ pub use prove::{
     newest_seq, prove,
 };
 pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded};
+pub use retention::{Retention, Room, room};
 pub use screening::{
     FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
     ScreeningSubject,

@@ -16,6 +16,7 @@ use crate::append::Ledger;
 use crate::chain::{BreakKind, Chain};
 use crate::entry::Entry;
 use crate::event::{Event, Note};
+use crate::retention::Keeper;
 use crate::segment::{LedgerReader, Tail, open_private};
 use crate::settings::Settings;
 use crate::sign::{self, CheckpointSigner, ReadBack};
@@ -47,6 +48,15 @@ impl Ledger {
         let opened = prepared.opened;
         let ledger = Self::start(prepared.tail, prepared.chain, prepared.signer, &settings)
             .map_err(OpenError::disk("start its threads"))?;
+        if let Some(retention) = settings.retention {
+            let keeper = Keeper {
+                reader: LedgerReader::of_state(state),
+                retention,
+                clock: settings.clock,
+                handovers: None,
+            };
+            ledger.keep(keeper).map_err(OpenError::disk("start its threads"))?;
+        }
         Ok((ledger, opened))
     }
 }

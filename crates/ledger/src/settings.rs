@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use vocabulary::Clock;
 
+use crate::retention::Retention;
+
 /// What an answer waits for. In all three nothing is released before its record reached the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
@@ -29,6 +31,8 @@ pub struct Settings {
     pub clock: Clock,
     /// A segment that has grown to this many bytes is followed by a new one.
     pub segment_bytes: u64,
+    /// How long records are kept; `None` keeps all of them as they are.
+    pub retention: Option<Retention>,
 }
 
 impl Settings {
@@ -41,6 +45,7 @@ impl Settings {
             commit_interval: Duration::from_millis(5),
             clock: Clock::system(),
             segment_bytes: 64 * 1024 * 1024,
+            retention: None,
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Audit {
     pub durability: Durability,
     /// Longest time records are gathered before they are written to disk.
     pub commit_interval: Duration,
-    /// How long records are meant to be kept.
+    /// How long records are kept.
     pub retention: Retention,
 }
 
@@ -32,7 +32,7 @@ vocabulary::words! {
     }
 }
 
-/// How long records are meant to be kept; this version deletes nothing.
+/// How long records are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     /// Older records may go.
@@ -73,10 +73,6 @@ impl Audit {
 
 impl Retention {
     fn check(audit: &mut Section<'_>) -> Option<Self> {
-        if audit.has("retention") {
-            let message = "is checked, but this version deletes nothing: the log grows";
-            audit.warn("retention", Complaint::new(message));
-        }
         let mut section = audit.section("retention");
         let days = section.read("days", |value| value.number(1..=36_500));
         let min_days = section.read("min_days", |value| {

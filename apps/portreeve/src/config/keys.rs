@@ -144,7 +144,7 @@ const BEFORE_PROCESSES: &[Key] = &[
     ),
     key(
         "audit.retention.days",
-        "How long records are meant to be kept. This version deletes nothing.",
+        "Records are kept so long; whole segments go, each when its last record is older.",
         Default("90", "a quarter"),
     ),
     key(
@@ -154,7 +154,7 @@ const BEFORE_PROCESSES: &[Key] = &[
     ),
     key(
         "audit.retention.max_bytes",
-        "Size of the log from which old records may go.",
+        "A larger log loses its oldest segments earlier, down to `min_days`.",
         Default(r#""10GiB""#, "fits an ordinary disk"),
     ),
     key(

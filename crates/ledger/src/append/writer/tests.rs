@@ -274,6 +274,7 @@ fn writer(Prepared { tail, chain, .. }: Prepared, settings: &Settings) -> Writer
         synced: true.into(),
         last_seq: 0.into(),
         synced_seq: 0.into(),
+        pressed: false.into(),
     });
     let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
     Writer::new(tail, chain, syncer, health, settings)
