@@ -22,6 +22,7 @@ mod ledger;
 mod limits;
 pub(crate) mod packages;
 mod paths;
+mod payloads;
 mod pins;
 mod policy;
 mod preflight;

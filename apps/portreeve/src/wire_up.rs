@@ -32,6 +32,7 @@ use vocabulary::Clock;
 pub(crate) use self::discovery::note as inventory_note;
 pub(crate) use self::orders::{Books, Configured, approve_item, heed_item};
 pub(crate) use self::plan::{facts, ledger_settings, limit_rules, retention};
+pub(crate) use self::ports::StatePayloads;
 pub(crate) use self::ports::shown;
 pub use self::ports::{StateActivity, StateTokens};
 pub(crate) use self::processes::launcher_now;

@@ -21,6 +21,7 @@ mod call;
 mod harness;
 mod inventory;
 mod limits;
+mod payloads;
 mod policy;
 mod steer;
 mod tokens;
@@ -217,6 +218,32 @@ pub(crate) static ROUTES: &[Route] = &[
         "Record",
         act!(activity::show),
     ),
+    get(
+        Role::Operator,
+        "/activity/{id}/arguments",
+        "The arguments that were kept for a request, in their canonical form.",
+        "Kept",
+        act!(payloads::arguments),
+    ),
+    get(
+        Role::Operator,
+        "/activity/{id}/result",
+        "The answer that was kept for a request, as its client was sent it.",
+        "Kept",
+        act!(payloads::result),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("activity.erase"),
+        body: Some("Erasure"),
+        ..get(
+            Role::Operator,
+            "/activity/{id}/erase",
+            "Destroys the keys of what was kept for a request. Its record stays.",
+            "Erased",
+            act!(payloads::erase),
+        )
+    },
     Route {
         query: &[
             ("server", "Only tools of this server."),

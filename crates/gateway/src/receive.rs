@@ -358,7 +358,10 @@ async fn conclude(gateway: &Gateway, arrival: &Arrival, ended: Ended, said: u64)
     let composed = reply.compose(arrival.receipt_id);
     let size = said + composed.len() as u64;
     let (who, slot) = (ending.who().cloned(), reply.take_slot());
-    let recorded = gateway.ledger.append(arrival, ending, size).await;
+    let recorded = gateway
+        .ledger
+        .append_answer(arrival, ending, size, || composed.to_bytes())
+        .await;
     match (reply.take_effect(), recorded.is_ok()) {
         (Some(Effect::Ends(session)), true) | (Some(Effect::Opened(session)), false) => {
             gateway.end_session(&session);

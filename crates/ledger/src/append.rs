@@ -16,11 +16,13 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::oneshot;
 use vocabulary::note::Verifier;
+use vocabulary::{Clock, ReceiptId};
 
 use crate::chain::Chain;
-use crate::ending::{Arrival, Ending, Intent};
+use crate::ending::{Arrival, Ending, Intent, Status};
 use crate::entry::{Announced, Entry, Final};
 use crate::event::{Event, Fact, Note};
+use crate::payload::{KeptPayloads, PayloadKind, PayloadRef, Payloads};
 use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded, Written};
 use crate::retention::{Keeper, Kept};
 use crate::segment::Tail;
@@ -45,6 +47,14 @@ struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     signer: Mutex<Option<SignerThread>>,
     keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+    beside: Beside,
+}
+
+/// What is kept beside the records.
+pub(crate) struct Beside {
+    pub(crate) kept: KeptPayloads,
+    pub(crate) payloads: Option<Payloads>,
+    pub(crate) clock: Clock,
 }
 
 impl Ledger {
@@ -61,8 +71,76 @@ impl Ledger {
             ending,
             size_bytes_out,
             count: 1,
+            result_ref: None,
         })
         .await
+    }
+
+    /// [`Ledger::append`] for what is answered with `answer`, which is kept where answers of servers are.
+    ///
+    /// # Errors
+    /// When nothing could be written: the answer must not leave.
+    pub async fn append_answer(
+        &self,
+        arrival: &Arrival,
+        ending: Ending,
+        size_bytes_out: u64,
+        answer: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Receipt, LedgerDown> {
+        let is_carried_out = match &ending {
+            Ending::Called { outcome, .. } => outcome.status == Status::Success,
+            Ending::Unidentified { .. }
+            | Ending::Unreadable { .. }
+            | Ending::Refused { .. }
+            | Ending::Answered { .. } => false,
+        };
+        let mut entry = Final {
+            arrival: *arrival,
+            ending,
+            size_bytes_out,
+            count: 1,
+            result_ref: None,
+        };
+        if is_carried_out && self.0.beside.kept.results {
+            match self.keep_payload(arrival.receipt_id, PayloadKind::Result, answer()) {
+                Ok(kept) => entry.result_ref = Some(kept),
+                Err(down) => {
+                    // It is on record that it was carried out, and that nobody was told.
+                    let _ = self.append_final(entry.withheld()).await?;
+                    return Err(down);
+                }
+            }
+        }
+        self.append_final(entry).await
+    }
+
+    /// Keeps the arguments of a request, if arguments are kept.
+    ///
+    /// # Errors
+    /// When they could not be written: the request must not go on.
+    pub fn keep_arguments(
+        &self,
+        receipt: ReceiptId,
+        arguments: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<PayloadRef>, LedgerDown> {
+        match self.0.beside.kept.arguments {
+            true => self
+                .keep_payload(receipt, PayloadKind::Arguments, arguments())
+                .map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn keep_payload(&self, receipt: ReceiptId, kind: PayloadKind, bytes: Vec<u8>) -> Result<PayloadRef, LedgerDown> {
+        let payloads = self.0.beside.payloads.as_ref().ok_or(LedgerDown::Stopped)?;
+        let kept = payloads.keep(self.0.beside.clock.now(), receipt, kind, bytes);
+        kept.map_err(|fault| {
+            tracing::error!(
+                error = &fault as &dyn std::error::Error,
+                "what should be kept beside a record cannot be written; the request is refused"
+            );
+            LedgerDown::Disk
+        })
     }
 
     /// Records several endings within one request that are alike, as one record with their count.
@@ -75,6 +153,7 @@ impl Ledger {
             ending,
             size_bytes_out: 0,
             count,
+            result_ref: None,
         })
         .await
     }
@@ -223,7 +302,13 @@ impl Ledger {
     }
 
     /// Starts the threads that write behind `tail`.
-    pub(crate) fn start(tail: Tail, chain: Chain, signer: CheckpointSigner, settings: &Settings) -> io::Result<Self> {
+    pub(crate) fn start(
+        tail: Tail,
+        chain: Chain,
+        signer: CheckpointSigner,
+        settings: &Settings,
+        payloads: Option<Payloads>,
+    ) -> io::Result<Self> {
         let health = Arc::new(Health {
             written: AtomicBool::new(true),
             synced: AtomicBool::new(true),
@@ -240,16 +325,21 @@ impl Ledger {
         let write_thread = Builder::new()
             .name("ledger-append".to_owned())
             .spawn(move || shared.serve(&inbox))?;
-        let ledger = Self::assemble(queue, inline, health, vec![write_thread, sync_thread]);
+        let beside = Beside {
+            kept: settings.payloads,
+            payloads,
+            clock: settings.clock.clone(),
+        };
+        let ledger = Self::assemble(queue, (inline, health), vec![write_thread, sync_thread], beside);
         *vocabulary::lock(&ledger.0.signer) = Some(signer);
         Ok(ledger)
     }
 
     fn assemble(
         queue: SyncSender<Job>,
-        inline: Arc<InlineWriter>,
-        health: Arc<Health>,
+        (inline, health): (Arc<InlineWriter>, Arc<Health>),
         threads: Vec<JoinHandle<()>>,
+        beside: Beside,
     ) -> Self {
         Self(Arc::new(Shared {
             queue,
@@ -258,6 +348,7 @@ impl Ledger {
             threads: Mutex::new(threads),
             signer: Mutex::new(None),
             keeper: Mutex::new(None),
+            beside,
         }))
     }
 
@@ -335,7 +426,12 @@ mod tests {
             pressed: false.into(),
         });
         let inline = Arc::new(InlineWriter::closed(Arc::clone(&health)));
-        let ledger = Ledger::assemble(queue, inline, health, Vec::new());
+        let beside = Beside {
+            kept: KeptPayloads::default(),
+            payloads: None,
+            clock: Clock::system(),
+        };
+        let ledger = Ledger::assemble(queue, (inline, health), Vec::new(), beside);
         let waiting = ledger
             .enqueue(Entry::Event(Event::Admin(Note::done("a.b", "c", None, "d"))))
             .unwrap();

@@ -18,6 +18,7 @@ mod key;
 mod receipt;
 mod sign;
 mod retention;
+mod payload;
 mod append;
 mod verify;
 mod prove;
@@ -40,6 +41,7 @@ pub use harness::{
 };
 pub use key::{LedgerKeyFault, stored_key};
 pub use open::{OpenError, Opened, stored_origin};
+pub use payload::{KeptPayloads, Payload, PayloadFault, PayloadKind, PayloadRef, Payloads};
 pub use prove::{
     CannotProve, FoundRecord, FoundRecords, ProofFault, Wanted, check_proof, find_records, latest_checkpoint,
     newest_seq, prove,

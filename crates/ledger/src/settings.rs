@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use vocabulary::Clock;
 
+use crate::payload::KeptPayloads;
 use crate::retention::Retention;
 
 /// What an answer waits for. In all three nothing is released before its record reached the kernel.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// How long records are kept; `None` keeps all of them as they are.
     pub retention: Option<Retention>,
+    /// What of requests is kept beside their records, encrypted.
+    pub payloads: KeptPayloads,
 }
 
 impl Settings {
@@ -46,6 +49,7 @@ impl Settings {
             clock: Clock::system(),
             segment_bytes: 64 * 1024 * 1024,
             retention: None,
+            payloads: KeptPayloads::default(),
         }
     }
 }

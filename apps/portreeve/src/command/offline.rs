@@ -18,8 +18,8 @@ use vocabulary::{Clock, Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
-    Books, Configured, StateActivity, StateTokens, approve_item, facts, heed_item, inventory_note, launcher_now,
-    ledger_settings, limit_rules, shown, supposing,
+    Books, Configured, StateActivity, StatePayloads, StateTokens, approve_item, facts, heed_item, inventory_note,
+    launcher_now, ledger_settings, limit_rules, shown, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -38,6 +38,7 @@ pub(super) fn plane(config: &Local) -> anyhow::Result<(ControlPlane, Closing)> {
     let ports = Ports {
         tokens: Arc::new(StateTokens::new(store, None)),
         activity: Arc::new(StateActivity::new(activity)),
+        payloads: Arc::new(StatePayloads(config.state.dir.clone())),
         inventory: desk.clone(),
         gateway: desk,
     };

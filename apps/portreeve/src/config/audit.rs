@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use settings::{Complaint, Entry, Section, not_yet};
+use settings::{Complaint, Entry, Section};
 
 use super::State;
 use super::raw::Surroundings;
@@ -18,6 +18,10 @@ pub struct Audit {
     pub commit_interval: Duration,
     /// How long records are kept.
     pub retention: Retention,
+    /// Whether arguments are kept, encrypted.
+    pub record_arguments: bool,
+    /// Whether answers are kept, encrypted.
+    pub record_results: bool,
 }
 
 vocabulary::words! {
@@ -56,10 +60,8 @@ impl Audit {
         };
         let durability = section.read("durability", |value| value.word(Durability::ALL, Durability::as_str));
         let interval = section.read("commit_interval_ms", |value| value.number(1..=1_000));
-        section.read("record_arguments", |value| match value.boolean()? {
-            false => Ok(()),
-            true => Err(not_yet("keeping arguments, encrypted").hint("write `false`: their hash is kept")),
-        });
+        let arguments = section.read("record_arguments", |value| value.boolean());
+        let results = section.read("record_results", |value| value.boolean());
         let retention = Retention::check(&mut section);
         section.finish();
         Some(Self {
@@ -67,6 +69,8 @@ impl Audit {
             durability: durability?,
             commit_interval: Duration::from_millis(interval?),
             retention: retention?,
+            record_arguments: arguments?,
+            record_results: results?,
         })
     }
 }

@@ -159,8 +159,13 @@ const BEFORE_PROCESSES: &[Key] = &[
     ),
     key(
         "audit.record_arguments",
-        "Whether arguments themselves are kept; this version keeps their hash only.",
+        "Whether arguments themselves are kept, encrypted, for operators to read and to erase; else their hash alone is.",
         Default("false", "arguments hold secrets and personal data"),
+    ),
+    key(
+        "audit.record_results",
+        "Whether answers are kept in the same way: what was sent to the client, after screening.",
+        Default("false", "answers hold what the arguments asked for"),
     ),
     key(
         "identity.jwt[].issuer",

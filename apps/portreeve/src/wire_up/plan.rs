@@ -363,6 +363,10 @@ pub(crate) fn ledger_settings(audit: &config::Audit, clock: &Clock) -> ledger::S
         },
         commit_interval: audit.commit_interval,
         clock: clock.clone(),
+        payloads: ledger::KeptPayloads {
+            arguments: audit.record_arguments,
+            results: audit.record_results,
+        },
         ..ledger::Settings::new(&audit.origin)
     }
 }

@@ -28,11 +28,13 @@ const TEN_YEARS: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The first admin token.
 const TOKEN_FILE: &str = "admin.token";
 /// What decides who may do what, and what remembers it.
-const OURS: [&str; 7] = [
+const OURS: [&str; 9] = [
     TOKEN_FILE,
     "state.db",
     "activity.db",
     "ledger",
+    "payloads",
+    "payload.key",
     "gateway.json",
     "sandbox.tier",
     "sandbox.uids",

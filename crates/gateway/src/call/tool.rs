@@ -34,7 +34,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
     raise(&mut facts, found.as_ref());
-    let decided = decide(stages, known, &checked, &facts).await?;
+    let decided = decide(stages, known, &checked, &mut facts).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -199,16 +199,17 @@ fn check_beside<'r>(
     }
 }
 
-/// Counts the call, then asks the policies.
+/// Counts the call, keeps its arguments where arguments are kept, then asks the policies.
 async fn decide(
     stages: &Stages<'_>,
     known: KnownTool,
     checked: &CheckedCall<'_>,
-    facts: &MessageFacts,
+    facts: &mut MessageFacts,
 ) -> Result<Decided, Box<Ended>> {
     let tool = &known.entry().id;
     let admitted = stages.admit(&tool.server, Some(tool)).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
+    stages.keep_arguments(facts, checked.arguments().tree())?;
     let call = CallFacts {
         arguments: checked.arguments().tree(),
         args_hash: checked.digest(),

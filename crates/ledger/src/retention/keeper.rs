@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::handover::{Handover, PRUNED, read_handovers, write_handovers};
 use super::survey::{COLD_AFTER, Finished, Survey, is_older};
 use crate::chain::{follow, seq_of, text_member};
 use crate::event::{Event, Note};
+use crate::payload::{day_of, forget_before};
 use crate::receipt::LedgerDown;
 use crate::segment::{LedgerReader, Position, cold_path, freeze};
 use crate::tiles::{TileFault, TileReader};
@@ -41,6 +43,8 @@ pub(super) enum KeepFault {
 /// What keeps the log as large as it may be.
 pub(crate) struct Keeper {
     pub(crate) reader: LedgerReader,
+    /// Where arguments and answers are kept.
+    pub(crate) payloads: PathBuf,
     pub(crate) retention: Retention,
     pub(crate) clock: Clock,
     /// Keys that handed over in records that are gone; known once something was removed.
@@ -90,6 +94,7 @@ impl Keeper {
             self.remove(segment, left, now, log)?;
             left -= segment.bytes;
         }
+        self.forget_payloads()?;
         let cold = stays
             .iter()
             .filter(|segment| !segment.is_packed && is_older(segment, COLD_AFTER, now));
@@ -103,6 +108,16 @@ impl Keeper {
         let room = Survey::take(&self.reader)?.room(&self.retention, now);
         log.tell(room.is_pressed(&self.retention));
         Ok(())
+    }
+
+    /// What was kept of days that no record is left of goes with them.
+    fn forget_payloads(&self) -> Result<(), KeepFault> {
+        let first = self.reader.lines_from(Position::START)?.next().transpose()?;
+        let head = first.and_then(|(_, line)| follow(&line, None).ok());
+        match head {
+            Some(head) => Ok(forget_before(&self.payloads, day_of(head.ts))?),
+            None => Ok(()),
+        }
     }
 
     /// INVARIANT: recorded, on the disk, before it goes; one after another, so that the record always says where the log begins.

@@ -65,6 +65,7 @@ fn log() -> (Folder, Clock) {
 fn keeper(folder: &Folder, clock: &Clock, retention: Retention) -> Keeper {
     Keeper {
         reader: LedgerReader::of_state(folder.path()),
+        payloads: crate::payload::folder_of(folder.path()),
         retention,
         clock: clock.clone(),
         handovers: None,
