@@ -218,3 +218,55 @@ async fn what_cannot_be_checked_is_told_apart_from_what_is_broken() {
     fs::write(state.join("ledger.key"), key).unwrap();
     assert_eq!(verified(&state, &[]).0, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_is_rotated_beside_a_running_gateway_while_it_is_called() {
+    let town = town().await;
+    let state = town.gateway.home.state();
+    let old = receipt(&state, &["key"]).success().trim().to_owned();
+    let agent = town.agent("ann").await;
+    let caller = tokio::spawn({
+        let agent = agent.clone();
+        async move {
+            for _ in 0..30 {
+                agent.call("write", json!({})).await.result();
+            }
+        }
+    });
+    let config = town.gateway.home.config();
+    let rotate = |arguments: &[&str]| {
+        let mut ours = command(portreeve());
+        ours.arg("--config")
+            .arg(&config)
+            .args(["receipt", "key", "--rotate"])
+            .args(arguments);
+        Finished::of(&mut ours)
+    };
+    let middle = rotate(&[]).success().trim().to_owned();
+    let new = rotate(&["--state", state.to_str().unwrap()])
+        .success()
+        .trim()
+        .to_owned();
+    assert!(
+        old != middle && middle != new && new.starts_with("gw.test/portreeve+"),
+        "{old} {middle} {new}"
+    );
+    caller.await.unwrap();
+    agent.call("write", json!({})).await.result();
+    assert_eq!(receipt(&state, &["key"]).success().trim(), new);
+    receipt(&state, &["checkpoint"]).success();
+    for key in [&old, &middle, &new] {
+        assert_eq!(verified(&state, &["--key", key]).0, Some(0));
+    }
+    let records = crate::support::records::all(&town.gateway.home);
+    let handovers: Vec<&Value> = records
+        .iter()
+        .filter(|record| record["action"] == "ledger.key.rotate")
+        .collect();
+    assert_eq!(handovers.len(), 2);
+    assert_eq!(handovers[0]["subject"], new.as_str());
+    let home = town.gateway.restart().await.stop().await;
+    assert_eq!(verified(&state, &["--key", &old]).0, Some(0));
+    assert_eq!(second(&[state])[0]["ok"], true);
+    drop(home);
+}

@@ -245,6 +245,17 @@ pub(crate) static ROUTES: &[Route] = &[
         )
     },
     Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("ledger.key.rotate"),
+        ..get(
+            Role::Operator,
+            "/ledger/key/rotate",
+            "Hands over to a new key of the log; the next checkpoint is signed by both.",
+            "LedgerKey",
+            act!(steer::rotate_key),
+        )
+    },
+    Route {
         query: &[
             ("server", "Only tools of this server."),
             ("standing", "`approved`, `quarantined` or `disabled`."),

@@ -121,6 +121,10 @@ const SCHEMAS: &[(&str, &str)] = &[
         r#"{"type":"object","required":["version","running","mcp","started","log","last_seq","ledger_healthy","servers","tools","policies","policy_set","epoch"],"properties":{"version":{"type":"string"},"running":{"type":"boolean"},"mcp":{"type":["string","null"]},"started":{"type":["string","null"],"format":"date-time"},"log":{"type":"string"},"last_seq":{"type":"integer"},"ledger_healthy":{"type":"boolean"},"servers":{"type":"integer"},"tools":{"type":"integer"},"policies":{"type":"integer"},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
     ),
     (
+        "LedgerKey",
+        r#"{"type":"object","required":["vkey"],"properties":{"vkey":{"type":"string","description":"The new key, as C2SP spells public keys."}}}"#,
+    ),
+    (
         "Kept",
         r#"{"type":"object","description":"The arguments, or the JSON-RPC message that was the answer."}"#,
     ),

@@ -414,6 +414,12 @@ pub enum Reload {
 
 /// The running gateway, or its absence.
 pub trait Gateway: Send + Sync {
+    /// Has the log hand over to a new key, and gives back its public half. The record of it is the log's own.
+    ///
+    /// # Errors
+    /// When the key cannot be made, or the handover cannot be recorded and signed.
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError>;
+
     /// How it stands.
     ///
     /// # Errors

@@ -348,6 +348,10 @@ impl InventoryPort for Port {
 }
 
 impl Gateway for Port {
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError> {
+        Ok(format!("a new key for {}", operator.name()))
+    }
+
     fn status(&self) -> Result<GatewayStatus, PortError> {
         Ok(GatewayStatus {
             mcp: None,

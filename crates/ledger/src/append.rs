@@ -48,6 +48,7 @@ struct Shared {
     signer: Mutex<Option<SignerThread>>,
     keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
     beside: Beside,
+    rotating: Mutex<()>,
 }
 
 /// What is kept beside the records.
@@ -256,12 +257,14 @@ impl Ledger {
         self.order(Order::Sign)?
     }
 
-    /// Hands over to a new key: makes it, records its name, and has the next checkpoint signed by both. Gives back its public
+    /// ADR 0122: hands over to a new key: makes it, records its name, and has the next checkpoint signed by both. Gives back its public
     /// half. Blocks.
     ///
     /// # Errors
     /// When one of these cannot be done; the old key signs on unless the record was written.
     pub fn rotate_key(&self, actor: &str) -> Result<Verifier, SignFault> {
+        // One at a time: a record must never name a key that another rotation replaced before it signed.
+        let _rotating = vocabulary::lock(&self.0.rotating);
         let (old, new) = self.order(Order::Announce)??;
         let message = format!("the log hands over to a new key; until here it was {old}");
         let note = Note::done(ROTATION, actor, Some(&new.to_string()), &message);
@@ -349,6 +352,7 @@ impl Ledger {
             signer: Mutex::new(None),
             keeper: Mutex::new(None),
             beside,
+            rotating: Mutex::new(()),
         }))
     }
 

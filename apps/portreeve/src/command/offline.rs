@@ -72,6 +72,11 @@ struct Shared {
 impl Log {
     /// Blocks.
     fn append(&self, event: Event) -> Result<(), LedgerDown> {
+        self.with(|ledger| ledger.append_event_blocking(event).map(drop))?
+    }
+
+    /// Does something with the log, opening it where nobody has yet.
+    fn with<T>(&self, work: impl FnOnce(&Ledger) -> T) -> Result<T, LedgerDown> {
         let mut open = lock(&self.0.open);
         let ledger = match open.take() {
             Some(ledger) => ledger,
@@ -90,7 +95,7 @@ impl Log {
                 })?
             }
         };
-        open.insert(ledger).append_event_blocking(event).map(drop)
+        Ok(work(open.insert(ledger)))
     }
 }
 
@@ -181,6 +186,12 @@ impl Books for Desk {
 }
 
 impl ports::Gateway for Desk {
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError> {
+        let rotated = self.log.with(|ledger| ledger.rotate_key(operator.name()));
+        let new = rotated.map_err(PortError::new)?.map_err(PortError::new)?;
+        Ok(new.to_string())
+    }
+
     fn status(&self) -> Result<GatewayStatus, PortError> {
         let audit = self.config.audit.as_ref();
         let log = audit.map(|audit| audit.origin.clone()).unwrap_or_default();

@@ -366,6 +366,15 @@ pub(crate) fn shown(usage: Vec<Usage>) -> Vec<Usage> {
 }
 
 impl ports::Gateway for Helm {
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError> {
+        let rotated = self
+            .running
+            .ledger
+            .rotate_key(operator.name())
+            .map_err(PortError::new)?;
+        Ok(rotated.to_string())
+    }
+
     fn status(&self) -> Result<GatewayStatus, PortError> {
         let log = self.running.with_current(|current| current.config.audit.origin.clone());
         Ok(GatewayStatus {
