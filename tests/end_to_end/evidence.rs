@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::environment::{Finished, command, portreeve, repository};
 use crate::support::setup::Home;
-use crate::support::{Setup, Town};
+use crate::support::{Setup, Town, eventually};
 
 async fn town() -> Town {
     let low_and_medium = |setup: Setup| setup.risk("files/read", "low").risk("files/write", "medium");
@@ -269,4 +269,54 @@ async fn the_key_is_rotated_beside_a_running_gateway_while_it_is_called() {
     assert_eq!(verified(&state, &["--key", &old]).0, Some(0));
     assert_eq!(second(&[state])[0]["ok"], true);
     drop(home);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_gets_every_checkpoint_finds_an_older_log_and_holds_nobody_up() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copy = elsewhere.path().join("gw");
+    let witnessed = |setup: Setup| setup.set("audit.witness.directory", copy.to_str().unwrap());
+    let town = Town::with(&["read"], witnessed).await;
+    let agent = town.agent("ann").await;
+    agent.call("read", json!({})).await.result();
+    let home = town.gateway.stop().await;
+    let (state, older) = (home.state(), home.path("older"));
+    let same = |name: &str| fs::read(state.join("ledger").join(name)).unwrap() == fs::read(copy.join(name)).unwrap();
+    assert!(same("checkpoints") && same("checkpoint"));
+    let copied = Finished::of(command("cp").arg("-a").arg(&state).arg(&older));
+    copied.success();
+
+    let gateway = home.serve().await;
+    let agent = crate::support::Agent::connect(&gateway, "/mcp/files", &town.issuer.token("ann")).await;
+    agent.call("read", json!({})).await.result();
+    let home = gateway.stop().await;
+    assert!(same("checkpoints") && same("checkpoint"));
+    let trusted = copy.join("checkpoint");
+    let trusted = ["--trusted-checkpoint", trusted.to_str().unwrap()];
+    assert_eq!(verified(&state, &trusted).0, Some(0));
+    let (code, told) = verified(&older, &trusted);
+    assert_eq!((code, &told["break"]["kind"]), (Some(4), &json!("cut")));
+
+    // The whole log is replaced by its older self: it is sound in itself, and the witness remembers more.
+    fs::remove_dir_all(&state).unwrap();
+    fs::rename(&older, &state).unwrap();
+    let remembered = fs::read(copy.join("checkpoints")).unwrap();
+    let gateway = home.serve().await;
+    eventually("the contradiction is told", 60, async || {
+        gateway.logs().contains("the witness remembers other checkpoints")
+    })
+    .await;
+    let home = gateway.stop().await;
+    assert_eq!(fs::read(copy.join("checkpoints")).unwrap(), remembered);
+
+    // A directory that hangs: whoever opens a pipe to write what nobody reads waits for ever.
+    fs::remove_file(copy.join("checkpoints")).unwrap();
+    Finished::of(command("mkfifo").arg(copy.join("checkpoint.new"))).success();
+    let gateway = home.serve().await;
+    let agent = crate::support::Agent::connect(&gateway, "/mcp/files", &town.issuer.token("ann")).await;
+    for _ in 0..3 {
+        agent.call("read", json!({})).await.result();
+    }
+    let _home = gateway.stop().await;
+    assert_eq!(verified(&state, &[]).0, Some(0));
 }

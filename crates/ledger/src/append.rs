@@ -28,6 +28,7 @@ use crate::retention::{Keeper, Kept};
 use crate::segment::Tail;
 use crate::settings::Settings;
 use crate::sign::{CheckpointSigner, Order, ROTATION, SignFault, SignerThread};
+use crate::witness::WitnessThread;
 use inline::InlineWriter;
 use queue::{Answer, Health, Job, Replies, Submission};
 use sync::Syncer;
@@ -49,6 +50,7 @@ struct Shared {
     keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
     beside: Beside,
     rotating: Mutex<()>,
+    witness: Mutex<Option<WitnessThread>>,
 }
 
 /// What is kept beside the records.
@@ -302,6 +304,9 @@ impl Ledger {
         threads.into_iter().for_each(end);
         let _ = stop.map(|orders| orders.send(Order::Stop));
         signing.into_iter().for_each(end);
+        // After the last checkpoint.
+        let witness = vocabulary::lock(&self.0.witness).take();
+        witness.into_iter().for_each(WitnessThread::end);
     }
 
     /// Starts the threads that write behind `tail`.
@@ -353,6 +358,7 @@ impl Ledger {
             keeper: Mutex::new(None),
             beside,
             rotating: Mutex::new(()),
+            witness: Mutex::new(None),
         }))
     }
 
@@ -365,6 +371,11 @@ impl Ledger {
             .spawn(move || keeper.run(&stopped, || log.upgrade().map(Self)))?;
         *vocabulary::lock(&self.0.keeper) = Some((stop, thread));
         Ok(())
+    }
+
+    /// Has every checkpoint copied from here on.
+    pub(crate) fn be_witnessed(&self, witness: WitnessThread) {
+        *vocabulary::lock(&self.0.witness) = Some(witness);
     }
 
     async fn submit(&self, entry: Entry) -> Result<Written, LedgerDown> {

@@ -17,6 +17,7 @@ mod checkpoint;
 mod key;
 mod receipt;
 mod sign;
+mod witness;
 mod retention;
 mod payload;
 mod append;

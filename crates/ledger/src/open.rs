@@ -22,6 +22,7 @@ use crate::segment::{LedgerReader, Tail, open_private};
 use crate::settings::Settings;
 use crate::sign::{self, CheckpointSigner, ReadBack};
 use crate::verify::Break;
+use crate::witness::WitnessThread;
 use examine::{Found, examine};
 use interrupted::write_interrupted;
 
@@ -54,6 +55,10 @@ impl Ledger {
         let opened = prepared.opened;
         let ledger = Self::start(prepared.tail, prepared.chain, prepared.signer, &settings, payloads)
             .map_err(OpenError::disk("start its threads"))?;
+        if let Some(directory) = &settings.witness {
+            let witness = WitnessThread::start(state, directory).map_err(OpenError::disk("start its threads"))?;
+            ledger.be_witnessed(witness);
+        }
         if let Some(retention) = settings.retention {
             let keeper = Keeper {
                 reader: LedgerReader::of_state(state),

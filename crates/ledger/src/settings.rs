@@ -1,5 +1,6 @@
 //! How a log is kept.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use vocabulary::Clock;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub retention: Option<Retention>,
     /// What of requests is kept beside their records, encrypted.
     pub payloads: KeptPayloads,
+    /// Where a copy of every checkpoint goes.
+    pub witness: Option<PathBuf>,
 }
 
 impl Settings {
@@ -50,6 +53,7 @@ impl Settings {
             segment_bytes: 64 * 1024 * 1024,
             retention: None,
             payloads: KeptPayloads::default(),
+            witness: None,
         }
     }
 }

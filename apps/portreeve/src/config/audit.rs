@@ -1,8 +1,9 @@
 //! `[audit]`: the log of everything.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use settings::{Complaint, Entry, Section};
+use settings::{Complaint, Entry, Section, not_yet};
 
 use super::State;
 use super::raw::Surroundings;
@@ -22,6 +23,8 @@ pub struct Audit {
     pub record_arguments: bool,
     /// Whether answers are kept, encrypted.
     pub record_results: bool,
+    /// The directory that every checkpoint is copied to.
+    pub witness: Option<PathBuf>,
 }
 
 vocabulary::words! {
@@ -48,7 +51,7 @@ pub struct Retention {
 }
 
 impl Audit {
-    pub(super) fn check(mut section: Section<'_>, state: Option<&State>) -> Option<Self> {
+    pub(super) fn check(mut section: Section<'_>, state: Option<&State>, around: &Surroundings) -> Option<Self> {
         let given = section.has("origin");
         let written = section.read("origin", |value| origin(value.text()?));
         // The name was fixed at the first start: a host that was renamed since keeps its log.
@@ -63,6 +66,7 @@ impl Audit {
         let arguments = section.read("record_arguments", |value| value.boolean());
         let results = section.read("record_results", |value| value.boolean());
         let retention = Retention::check(&mut section);
+        let witness = witness(&mut section, around);
         section.finish();
         Some(Self {
             origin: origin?,
@@ -71,8 +75,24 @@ impl Audit {
             retention: retention?,
             record_arguments: arguments?,
             record_results: results?,
+            witness: witness?,
         })
     }
+}
+
+/// Where checkpoints are copied to, if anywhere; `None` where the section has a fault.
+fn witness(audit: &mut Section<'_>, around: &Surroundings) -> Option<Option<PathBuf>> {
+    let mut section = audit.section("witness");
+    let given = section.has("directory");
+    let directory = section.read("directory", |value| match value.text()? {
+        "" => Err(Complaint::new("is empty").hint("name a directory")),
+        text => Ok(around.resolve(text)),
+    });
+    section.read("command", |_| {
+        Err::<(), _>(not_yet("a command as a witness").hint("name a `directory`"))
+    });
+    section.finish();
+    if given { directory.map(Some) } else { Some(None) }
 }
 
 impl Retention {

@@ -163,6 +163,11 @@ const BEFORE_PROCESSES: &[Key] = &[
         Default("false", "arguments hold secrets and personal data"),
     ),
     key(
+        "audit.witness.directory",
+        "A directory, best of another machine, that gets a copy of every signed checkpoint.",
+        Optional,
+    ),
+    key(
         "audit.record_results",
         "Whether answers are kept in the same way: what was sent to the client, after screening.",
         Default("false", "answers hold what the arguments asked for"),
@@ -468,6 +473,7 @@ const AFTER_PROCESSES: &[Key] = &[
         Default(r#""60s""#, "clients give up about then"),
     ),
     // Known, and refused with that word until the feature is there.
+    key("audit.witness.command", "", Later("a command as a witness")),
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),

@@ -731,6 +731,7 @@ fn the_log_is_named_and_kept_as_the_operator_says() {
         },
         record_arguments: true,
         record_results: false,
+        witness: None,
     };
     assert_eq!(audit, expected);
     let told = warnings(&desk, text);

@@ -367,6 +367,7 @@ pub(crate) fn ledger_settings(audit: &config::Audit, clock: &Clock) -> ledger::S
             arguments: audit.record_arguments,
             results: audit.record_results,
         },
+        witness: audit.witness.clone(),
         ..ledger::Settings::new(&audit.origin)
     }
 }
