@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Verifies the log of a Portreeve state directory. Written from docs/receipt-format.md alone; Python's standard library only.
+Packed segments (.jsonl.zst) are unpacked by Python itself from 3.14 on, and by the program `zstd` before.
 
 usage: verify_receipts.py STATE_DIR [--key VKEY]
        verify_receipts.py --batch [--key VKEY] STATE_DIR...    (one object a line; exits with the worst)
@@ -13,6 +14,8 @@ import hashlib
 import json
 import os
 import re
+import struct
+import subprocess
 import sys
 
 # Ed25519 (RFC 8032), verification only.
@@ -196,7 +199,7 @@ class Note:
         for line in lines.decode()[:-1].split("\n"):
             mark, name, coded = line.split(" ")
             signature = decode(coded)
-            if mark != "\u2014" or not name or "+" in name or len(signature) < 5:
+            if mark != "\u2014" or not name or re.search(r"[\s+\x00-\x1f\x7f-\x9f]", name) or len(signature) < 5:
                 raise ValueError("no signature")
             self.signatures.append((name, signature[:4], signature[4:]))
 
@@ -260,7 +263,44 @@ def read_record(line):
 
 
 ANNOUNCED = [("principal", "sub"), ("mcp", "method"), ("mcp", "server_id"), ("mcp", "tool_name"), ("request", "args_hash")]
-SEGMENT = re.compile(r"([0-9]{8})\.jsonl")
+SEGMENT = re.compile(r"([0-9]{8})\.jsonl(\.zst)?")
+
+
+def unpacked_length(data):
+    """What the table at the end of a packed segment says it unpacks to, or None where it does not fit the file."""
+    if len(data) < 17:
+        return None
+    count, flags, end = struct.unpack("<IBI", data[-9:])
+    start = len(data) - 17 - 8 * count
+    if start < 0 or flags or end != 0x8F92EAB1 or struct.unpack_from("<II", data, start) != (0x184D2A5E, 8 * count + 9):
+        return None
+    lengths = list(struct.iter_unpack("<II", data[start + 8 : -9]))
+    if sum(packed for packed, _ in lengths) != start or any(p > 2 << 20 or not 0 < n <= 1 << 20 for p, n in lengths):
+        return None
+    return sum(length for _, length in lengths)
+
+
+def unpacked(data):
+    """What a packed segment holds, or None where it does not unpack."""
+    length, data = unpacked_length(data), unpack(data)
+    return data if data is not None and len(data) == length else None
+
+
+def unpack(data):
+    try:
+        from compression import zstd
+    except ImportError:
+        zstd = None
+    if zstd:
+        try:
+            return zstd.decompress(data)
+        except zstd.ZstdError:
+            return None
+    try:
+        done = subprocess.run(["zstd", "--decompress", "--stdout", "--quiet"], input=data, capture_output=True, check=False)
+    except OSError as error:
+        raise CannotCheck("packed segments need Python 3.14 or the program `zstd`") from error
+    return done.stdout if done.returncode == 0 else None
 
 
 def is_digest(text):
@@ -273,7 +313,7 @@ class Verifier:
         self.report = {"ok": False, "records": 0, "checkpoints": 0, "size": 0, "root": None, "break": None}
         self.state, self.key = state, key
         self.tree, self.roots, self.doubt, self.places = Tree(), {}, None, []
-        self.intents, self.rotations, self.first, self.pruned = {}, [], None, []
+        self.intents, self.rotations, self.first, self.pruned = {}, [], None, {}
         self.last, self.end = 0, (os.path.join(self.folder, "00000001.jsonl"), 0)
 
     def read(self, name):
@@ -289,8 +329,8 @@ class Verifier:
             names = sorted(name for name in os.listdir(self.folder) if SEGMENT.fullmatch(name))
         except FileNotFoundError:
             names = []
-        if any(name.endswith(".jsonl.zst") for name in (os.listdir(self.folder) if names else [])):
-            raise CannotCheck("compressed segments need a tool that reads zstd; unpack them first")
+        # Where a segment lies there plain and packed, the plain one counts.
+        names = [name for name in names if not (name.endswith(".zst") and name[:-4] in names)]
         if not names and latest is None and not listed:
             raise CannotCheck("there is no log in this directory")
         self.key = self.key or stored_key(self.state)
@@ -302,7 +342,7 @@ class Verifier:
             seq, prev, path, offset = self.first
             if "%d %s" % (seq - 1, prev) not in self.pruned:
                 raise Break("pruned", seq, path, offset)
-            raise CannotCheck("the beginning of this log was removed; only `portreeve receipt verify` reads such logs")
+            self.rotations[:0] = self.pruned["%d %s" % (seq - 1, prev)]
         self.judge_checkpoints(notes)
         all_path = os.path.join(self.folder, "checkpoints")
         if unreadable is not None:
@@ -318,16 +358,43 @@ class Verifier:
         before = None
         for name in names:
             path, offset = os.path.join(self.folder, name), 0
-            for line in self.read(name).split(b"\n"):
-                if offset + len(line) == os.path.getsize(path):
+            data = self.read(name)
+            if name.endswith(".zst"):
+                data = unpacked(data)
+                if data is None:
+                    raise Break("unreadable", None, path, 0)
+            for line in data.split(b"\n"):
+                if offset + len(line) == len(data):
                     if line:
                         raise Break("cut", self.last + 1, path, offset)
                     break
+                if before is None and not name.startswith("00000001"):
+                    self.begin_later(line, path, wanted, signed)
                 before = self.read_line(line, before, path, offset)
                 offset += len(line) + 1
                 self.end = (path, offset)
-                if not self.first:
-                    self.grow(line, (path, offset - len(line) - 1), wanted, signed)
+                self.grow(leaf_hash(line), (path, offset - len(line) - 1), wanted, signed)
+
+    def begin_later(self, line, path, wanted, signed):
+        """Takes the hashes of records that were removed from the tiles."""
+        number = re.search(rb',"seq":([0-9]+)', line)
+        seq = int(number.group(1)) if number else 1
+        for index in range((seq - 1 + 255) // 256):
+            width = min(256, signed - index * 256)
+            tile = (width > 0 and self.read_tile(index, width)) or b""
+            for at in range(index * 256, min(index * 256 + 256, seq - 1)):
+                leaf = tile[(at % 256) * 32 : (at % 256) * 32 + 32]
+                if len(leaf) < 32:
+                    raise Break("pruned", seq, path, 0)
+                self.grow(leaf, None, wanted, signed)
+
+    def read_tile(self, index, width):
+        """The lowest tile at `index`, or a longer one that lies in its place."""
+        for width in [width, 256] + list(range(width + 1, 256)):
+            data = self.read(tile_path(0, index, width))
+            if data is not None:
+                return data
+        return None
 
     def read_line(self, line, before, path, offset):
         record = read_record(line)
@@ -347,7 +414,7 @@ class Verifier:
             raise broken("spelling")
         if before is None:
             before = {"seq": 0, "hash": "sha256:" + hashlib.sha256(log.encode()).hexdigest(), "ts": "", "log": log}
-            if seq != 1 and not path.endswith("00000001.jsonl"):
+            if seq != 1 and not os.path.basename(path).startswith("00000001."):
                 # The beginning was removed.
                 self.first = (seq, prev, path, offset)
                 before.update(seq=seq - 1, hash=prev)
@@ -378,12 +445,21 @@ class Verifier:
             elif self.intents.pop(id, announced) != announced:
                 raise broken("intent")
         elif kind == "admin" and record.get("action") == "ledger.prune":
-            self.pruned.append(record.get("subject"))
+            self.prune(record)
         elif kind == "admin" and record.get("action") == "ledger.key.rotate" and record.get("result") == "allow":
             self.rotations.append((seq, str(record.get("message")).rsplit(" ", 1)[-1], record.get("subject")))
 
-    def grow(self, line, place, wanted, signed):
-        self.tree.push(leaf_hash(line))
+    def prune(self, record):
+        """A removal, and the keys that handed over in what was removed: place, old key and new one of each."""
+        subject, (_, mark, listed) = record.get("subject"), str(record.get("message")).partition("; keys:")
+        words = listed[1:].split(" ") if mark else []
+        told = [(words[i], *words[i + 1 : i + 3]) for i in range(0, len(words), 3)]
+        is_well_told = (not mark or listed[:1] == " ") and all(len(each) == 3 and each[0].isdecimal() for each in told)
+        if isinstance(subject, str) and is_well_told:
+            self.pruned.setdefault(subject, [(int(seq), old, new) for seq, old, new in told])
+
+    def grow(self, leaf, place, wanted, signed):
+        self.tree.push(leaf)
         self.places.append(place)
         size = self.tree.size
         if size in wanted:

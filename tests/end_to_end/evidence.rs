@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::environment::{Finished, command, portreeve, repository};
 use crate::support::setup::Home;
-use crate::support::{Setup, Town};
+use crate::support::{Setup, Town, eventually};
 
 async fn town() -> Town {
     let low_and_medium = |setup: Setup| setup.risk("files/read", "low").risk("files/write", "medium");
@@ -20,20 +20,20 @@ async fn town() -> Town {
     town
 }
 
-fn receipt(state: &Path, arguments: &[&str]) -> Finished {
+pub(super) fn receipt(state: &Path, arguments: &[&str]) -> Finished {
     let mut ours = command(portreeve());
     ours.arg("receipt").args(arguments).arg("--state").arg(state);
     Finished::of(&mut ours)
 }
 
-fn verified(state: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
+pub(super) fn verified(state: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
     let finished = receipt(state, &[&["verify", "--json"], arguments].concat());
     let told = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
     (finished.code, told)
 }
 
 /// What the second verifier says of several directories.
-fn second(states: &[PathBuf]) -> Vec<Value> {
+pub(super) fn second(states: &[PathBuf]) -> Vec<Value> {
     let script = repository().join("tools/verify_receipts.py");
     let finished = Finished::of(command("python3").arg(script).arg("--batch").args(states));
     let lines: Vec<Value> = finished
@@ -216,5 +216,107 @@ async fn what_cannot_be_checked_is_told_apart_from_what_is_broken() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("ledger.key"), "{}", refused.stderr);
     fs::write(state.join("ledger.key"), key).unwrap();
+    assert_eq!(verified(&state, &[]).0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_is_rotated_beside_a_running_gateway_while_it_is_called() {
+    let town = town().await;
+    let state = town.gateway.home.state();
+    let old = receipt(&state, &["key"]).success().trim().to_owned();
+    let agent = town.agent("ann").await;
+    let caller = tokio::spawn({
+        let agent = agent.clone();
+        async move {
+            for _ in 0..30 {
+                agent.call("write", json!({})).await.result();
+            }
+        }
+    });
+    let config = town.gateway.home.config();
+    let rotate = |arguments: &[&str]| {
+        let mut ours = command(portreeve());
+        ours.arg("--config")
+            .arg(&config)
+            .args(["receipt", "key", "--rotate"])
+            .args(arguments);
+        Finished::of(&mut ours)
+    };
+    let middle = rotate(&[]).success().trim().to_owned();
+    let new = rotate(&["--state", state.to_str().unwrap()])
+        .success()
+        .trim()
+        .to_owned();
+    assert!(
+        old != middle && middle != new && new.starts_with("gw.test/portreeve+"),
+        "{old} {middle} {new}"
+    );
+    caller.await.unwrap();
+    agent.call("write", json!({})).await.result();
+    assert_eq!(receipt(&state, &["key"]).success().trim(), new);
+    receipt(&state, &["checkpoint"]).success();
+    for key in [&old, &middle, &new] {
+        assert_eq!(verified(&state, &["--key", key]).0, Some(0));
+    }
+    let records = crate::support::records::all(&town.gateway.home);
+    let handovers: Vec<&Value> = records
+        .iter()
+        .filter(|record| record["action"] == "ledger.key.rotate")
+        .collect();
+    assert_eq!(handovers.len(), 2);
+    assert_eq!(handovers[0]["subject"], new.as_str());
+    let home = town.gateway.restart().await.stop().await;
+    assert_eq!(verified(&state, &["--key", &old]).0, Some(0));
+    assert_eq!(second(&[state])[0]["ok"], true);
+    drop(home);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_gets_every_checkpoint_finds_an_older_log_and_holds_nobody_up() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copy = elsewhere.path().join("gw");
+    let witnessed = |setup: Setup| setup.set("audit.witness.directory", copy.to_str().unwrap());
+    let town = Town::with(&["read"], witnessed).await;
+    let agent = town.agent("ann").await;
+    agent.call("read", json!({})).await.result();
+    let home = town.gateway.stop().await;
+    let (state, older) = (home.state(), home.path("older"));
+    let same = |name: &str| fs::read(state.join("ledger").join(name)).unwrap() == fs::read(copy.join(name)).unwrap();
+    assert!(same("checkpoints") && same("checkpoint"));
+    let copied = Finished::of(command("cp").arg("-a").arg(&state).arg(&older));
+    copied.success();
+
+    let gateway = home.serve().await;
+    let agent = crate::support::Agent::connect(&gateway, "/mcp/files", &town.issuer.token("ann")).await;
+    agent.call("read", json!({})).await.result();
+    let home = gateway.stop().await;
+    assert!(same("checkpoints") && same("checkpoint"));
+    let trusted = copy.join("checkpoint");
+    let trusted = ["--trusted-checkpoint", trusted.to_str().unwrap()];
+    assert_eq!(verified(&state, &trusted).0, Some(0));
+    let (code, told) = verified(&older, &trusted);
+    assert_eq!((code, &told["break"]["kind"]), (Some(4), &json!("cut")));
+
+    // The whole log is replaced by its older self: it is sound in itself, and the witness remembers more.
+    fs::remove_dir_all(&state).unwrap();
+    fs::rename(&older, &state).unwrap();
+    let remembered = fs::read(copy.join("checkpoints")).unwrap();
+    let gateway = home.serve().await;
+    eventually("the contradiction is told", 60, async || {
+        gateway.logs().contains("the witness remembers other checkpoints")
+    })
+    .await;
+    let home = gateway.stop().await;
+    assert_eq!(fs::read(copy.join("checkpoints")).unwrap(), remembered);
+
+    // A directory that hangs: whoever opens a pipe to write what nobody reads waits for ever.
+    fs::remove_file(copy.join("checkpoints")).unwrap();
+    Finished::of(command("mkfifo").arg(copy.join("checkpoint.new"))).success();
+    let gateway = home.serve().await;
+    let agent = crate::support::Agent::connect(&gateway, "/mcp/files", &town.issuer.token("ann")).await;
+    for _ in 0..3 {
+        agent.call("read", json!({})).await.result();
+    }
+    let _home = gateway.stop().await;
     assert_eq!(verified(&state, &[]).0, Some(0));
 }

@@ -108,7 +108,7 @@ async fn refuses_and_recovers(disk_under: impl FnOnce(&Path) -> SmallDisk) {
 }
 
 /// A call waits for the first discovery, but not for as long as that takes on a busy machine.
-async fn known(agent: &Agent) {
+pub(super) async fn known(agent: &Agent) {
     eventually("the tools are known", 60, async || !agent.names().await.is_empty()).await;
 }
 
@@ -119,7 +119,7 @@ async fn start(home: Home) -> Gateway {
     Gateway::start_as(home, deaf).await
 }
 
-async fn ready(gateway: &Gateway) -> u16 {
+pub(super) async fn ready(gateway: &Gateway) -> u16 {
     gateway.ask(Ask::new("GET", "/readyz")).await.status
 }
 
@@ -137,7 +137,7 @@ async fn call_until_refused(agent: &Agent) -> Vec<Answer> {
     panic!("the disk is full, and calls are answered");
 }
 
-fn assert_unrecorded(answer: &Answer) {
+pub(super) fn assert_unrecorded(answer: &Answer) {
     assert_eq!(answer.error_code(), -32603, "{}", answer.text());
     let decision = answer.decision();
     assert_eq!(decision["reason_codes"], json!(["DENY_RECEIPT_UNAVAILABLE"]));
@@ -145,7 +145,7 @@ fn assert_unrecorded(answer: &Answer) {
 }
 
 /// Every answer that left has its one receipt.
-fn assert_recorded(home: &Home, released: &[Answer]) {
+pub(super) fn assert_recorded(home: &Home, released: &[Answer]) {
     let records = receipts(&all(home));
     for answer in released {
         assert!(answer.last().get("result").is_some(), "{}", answer.text());

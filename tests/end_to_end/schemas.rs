@@ -50,6 +50,7 @@ fn a_record_that_lacks_a_member_has_one_too_many_or_another_type_does_not_fit() 
 
 #[test]
 fn what_a_gateway_leaves_behind_is_looked_through_line_by_line_and_file_by_file() {
+    // R227: what stands here is looked for after every gateway of the suite.
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");
     std::fs::create_dir_all(state.join("ledger")).unwrap();

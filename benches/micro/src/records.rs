@@ -88,6 +88,7 @@ fn called(who: Arc<Principal>) -> Ending {
         session: Some(Digest::of(b"session")),
         args_hash: Some(Digest::of(b"arguments")),
         args_canon: Some(Spelling::Jcs),
+        args_ref: None,
         walls: None,
     };
     let decision = DecisionFacts {

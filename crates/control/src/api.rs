@@ -23,6 +23,7 @@ mod harness;
 mod incidents;
 mod inventory;
 mod limits;
+mod payloads;
 mod policy;
 mod steer;
 mod tokens;
@@ -291,6 +292,43 @@ pub(crate) static ROUTES: &[Route] = &[
         "Record",
         act!(activity::show),
     ),
+    get(
+        Role::Operator,
+        "/activity/{id}/arguments",
+        "The arguments that were kept for a request, in their canonical form.",
+        "Kept",
+        act!(payloads::arguments),
+    ),
+    get(
+        Role::Operator,
+        "/activity/{id}/result",
+        "The answer that was kept for a request, as its client was sent it.",
+        "Kept",
+        act!(payloads::result),
+    ),
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("activity.erase"),
+        body: Some("Erasure"),
+        ..get(
+            Role::Operator,
+            "/activity/{id}/erase",
+            "Destroys the keys of what was kept for a request. Its record stays.",
+            "Erased",
+            act!(payloads::erase),
+        )
+    },
+    Route {
+        verb: Verb::Post,
+        effect: Effect::Changes("ledger.key.rotate"),
+        ..get(
+            Role::Operator,
+            "/ledger/key/rotate",
+            "Hands over to a new key of the log; the next checkpoint is signed by both.",
+            "LedgerKey",
+            act!(steer::rotate_key),
+        )
+    },
     Route {
         query: &[
             ("server", "Only tools of this server."),

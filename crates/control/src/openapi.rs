@@ -121,6 +121,22 @@ const SCHEMAS: &[(&str, &str)] = &[
         r#"{"type":"object","required":["version","running","mcp","started","log","last_seq","ledger_healthy","servers","tools","policies","policy_set","epoch"],"properties":{"version":{"type":"string"},"running":{"type":"boolean"},"mcp":{"type":["string","null"]},"started":{"type":["string","null"],"format":"date-time"},"log":{"type":"string"},"last_seq":{"type":"integer"},"ledger_healthy":{"type":"boolean"},"servers":{"type":"integer"},"tools":{"type":"integer"},"policies":{"type":"integer"},"policy_set":{"type":"string"},"epoch":{"type":"integer"}}}"#,
     ),
     (
+        "LedgerKey",
+        r#"{"type":"object","required":["vkey"],"properties":{"vkey":{"type":"string","description":"The new key, as C2SP spells public keys."}}}"#,
+    ),
+    (
+        "Kept",
+        r#"{"type":"object","description":"The arguments, or the JSON-RPC message that was the answer."}"#,
+    ),
+    (
+        "Erasure",
+        r#"{"type":"object","additionalProperties":false,"required":["reason"],"properties":{"reason":{"type":"string","minLength":1,"maxLength":500}}}"#,
+    ),
+    (
+        "Erased",
+        r#"{"type":"object","required":["id","erased"],"properties":{"id":{"type":"string"},"erased":{"type":"integer"}}}"#,
+    ),
+    (
         "Token",
         r#"{"type":"object","required":["id","kind","sub","actor_type","client_id","org_id","groups","servers","run","standing","created","expires","revoked"],"properties":{"id":{"type":"string"},"kind":{"enum":["agent","admin"]},"sub":{"type":"string"},"actor_type":{"enum":["user","agent","system"]},"client_id":{"type":["string","null"]},"org_id":{"type":["string","null"]},"groups":{"type":"array","items":{"type":"string"}},"servers":{"type":"array","items":{"type":"string"},"description":"`*` stands for every server that policy allows."},"run":{"type":["string","null"],"description":"The harness run it was made for."},"standing":{"enum":["live","expired","revoked"]},"created":{"type":"string","format":"date-time"},"expires":{"type":"string","format":"date-time"},"revoked":{"type":["string","null"],"format":"date-time"}}}"#,
     ),

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ledger::{Event, Ledger, LedgerDown};
+use ledger::{Event, Ledger, LedgerDown, Payload, PayloadKind, PayloadRef};
 use policy::{ItemId, OperatorOrder, PolicySnapshot, Usage};
 use vocabulary::{ActorType, Digest, ReceiptId, Risk, Role, ServerId, ServerScope, Timestamp, ToolName};
 
@@ -40,6 +40,8 @@ pub struct Ports {
     pub tokens: Arc<dyn Tokens>,
     /// The log, as far as it can be read.
     pub activity: Arc<dyn Activity>,
+    /// What is kept of requests beside it.
+    pub payloads: Arc<dyn Payloads>,
     /// What exists and who may use it.
     pub inventory: Arc<dyn Inventory>,
     /// What people are asked.
@@ -258,6 +260,21 @@ pub trait Activity: Send + Sync {
     fn reindex(&self) -> Result<u64, PortError>;
 }
 
+/// What is kept of requests beside their records.
+pub trait Payloads: Send + Sync {
+    /// What is kept under a reference of a record.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not what was kept.
+    fn read(&self, reference: PayloadRef, receipt: ReceiptId, kind: PayloadKind) -> Result<Payload, PortError>;
+
+    /// Destroys the key of what is kept: nobody reads it again.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn erase(&self, reference: PayloadRef) -> Result<(), PortError>;
+}
+
 /// What became of an approval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Approval {
@@ -408,6 +425,12 @@ pub enum Reload {
 
 /// The running gateway, or its absence.
 pub trait Gateway: Send + Sync {
+    /// Has the log hand over to a new key, and gives back its public half. The record of it is the log's own.
+    ///
+    /// # Errors
+    /// When the key cannot be made, or the handover cannot be recorded and signed.
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError>;
+
     /// How it stands.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use mcp::{ErrorCode, Method};
 use policy::{Decision, Grounds, InFlight, OverLimit};
 use screening::result::Withheld;
 use upstream::{CredentialSource, Failure};
-use vocabulary::{Digest, ReasonCode};
+use vocabulary::json::Value;
+use vocabulary::{Digest, ReasonCode, canonical};
 
 use crate::context::{Ended, RequestContext, builtin};
 use crate::message::OwnResult;
@@ -204,6 +205,24 @@ impl Stages<'_> {
             decision,
             ErrorData::denied(ErrorCode::InternalError, sentence(code), code),
         )
+    }
+
+    /// Keeps the arguments of a request, in their canonical form, where the operator wants them kept: what cannot be goes no
+    /// further.
+    pub(crate) fn keep_arguments(&self, facts: &mut MessageFacts, arguments: &Value<'_>) -> Result<(), Box<Ended>> {
+        let spelled = || {
+            let mut spelled = Vec::new();
+            canonical::write(arguments, &mut spelled);
+            spelled
+        };
+        let receipt = self.context.arrival.receipt_id;
+        match self.gateway.ledger.keep_arguments(receipt, spelled) {
+            Ok(kept) => {
+                facts.args_ref = kept;
+                Ok(())
+            }
+            Err(_) => Err(self.unrecordable(facts)),
+        }
     }
 
     /// Refused, told as a JSON-RPC error.

@@ -310,6 +310,15 @@ impl Composed {
             Self::Event(event) => event.len(),
         }
     }
+
+    /// A copy of what it says.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Message(message) => message.to_bytes(),
+            Self::Event(event) => event.to_bytes(),
+        }
+    }
 }
 
 /// Lets an answer go: its record is written.

@@ -16,15 +16,19 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::oneshot;
 use vocabulary::note::Verifier;
+use vocabulary::{Clock, ReceiptId};
 
 use crate::chain::Chain;
-use crate::ending::{Arrival, Ending, Intent};
+use crate::ending::{Arrival, Ending, Intent, Status};
 use crate::entry::{Announced, Entry, Final};
 use crate::event::{Event, Fact, Note};
+use crate::payload::{KeptPayloads, PayloadKind, PayloadRef, Payloads};
 use crate::receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded, Written};
+use crate::retention::{Keeper, Kept};
 use crate::segment::Tail;
 use crate::settings::Settings;
 use crate::sign::{CheckpointSigner, Order, ROTATION, SignFault, SignerThread};
+use crate::witness::WitnessThread;
 use inline::InlineWriter;
 use queue::{Answer, Health, Job, Replies, Submission};
 use sync::Syncer;
@@ -43,6 +47,17 @@ struct Shared {
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     signer: Mutex<Option<SignerThread>>,
+    keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+    beside: Beside,
+    rotating: Mutex<()>,
+    witness: Mutex<Option<WitnessThread>>,
+}
+
+/// What is kept beside the records.
+pub(crate) struct Beside {
+    pub(crate) kept: KeptPayloads,
+    pub(crate) payloads: Option<Payloads>,
+    pub(crate) clock: Clock,
 }
 
 impl Ledger {
@@ -59,8 +74,76 @@ impl Ledger {
             ending,
             size_bytes_out,
             count: 1,
+            result_ref: None,
         })
         .await
+    }
+
+    /// [`Ledger::append`] for what is answered with `answer`, which is kept where answers of servers are.
+    ///
+    /// # Errors
+    /// When nothing could be written: the answer must not leave.
+    pub async fn append_answer(
+        &self,
+        arrival: &Arrival,
+        ending: Ending,
+        size_bytes_out: u64,
+        answer: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Receipt, LedgerDown> {
+        let is_carried_out = match &ending {
+            Ending::Called { outcome, .. } => outcome.status == Status::Success,
+            Ending::Unidentified { .. }
+            | Ending::Unreadable { .. }
+            | Ending::Refused { .. }
+            | Ending::Answered { .. } => false,
+        };
+        let mut entry = Final {
+            arrival: *arrival,
+            ending,
+            size_bytes_out,
+            count: 1,
+            result_ref: None,
+        };
+        if is_carried_out && self.0.beside.kept.results {
+            match self.keep_payload(arrival.receipt_id, PayloadKind::Result, answer()) {
+                Ok(kept) => entry.result_ref = Some(kept),
+                Err(down) => {
+                    // It is on record that it was carried out, and that nobody was told.
+                    let _ = self.append_final(entry.withheld()).await?;
+                    return Err(down);
+                }
+            }
+        }
+        self.append_final(entry).await
+    }
+
+    /// Keeps the arguments of a request, if arguments are kept.
+    ///
+    /// # Errors
+    /// When they could not be written: the request must not go on.
+    pub fn keep_arguments(
+        &self,
+        receipt: ReceiptId,
+        arguments: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<PayloadRef>, LedgerDown> {
+        match self.0.beside.kept.arguments {
+            true => self
+                .keep_payload(receipt, PayloadKind::Arguments, arguments())
+                .map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn keep_payload(&self, receipt: ReceiptId, kind: PayloadKind, bytes: Vec<u8>) -> Result<PayloadRef, LedgerDown> {
+        let payloads = self.0.beside.payloads.as_ref().ok_or(LedgerDown::Stopped)?;
+        let kept = payloads.keep(self.0.beside.clock.now(), receipt, kind, bytes);
+        kept.map_err(|fault| {
+            tracing::error!(
+                error = &fault as &dyn std::error::Error,
+                "what should be kept beside a record cannot be written; the request is refused"
+            );
+            LedgerDown::Disk
+        })
     }
 
     /// Records several endings within one request that are alike, as one record with their count.
@@ -73,6 +156,7 @@ impl Ledger {
             ending,
             size_bytes_out: 0,
             count,
+            result_ref: None,
         })
         .await
     }
@@ -155,6 +239,12 @@ impl Ledger {
         self.0.health.written.load(Ordering::Acquire) && self.0.health.synced.load(Ordering::Acquire)
     }
 
+    /// Whether the log is larger than it may be, and nothing more of it may go: the disk may soon be too small.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.0.health.pressed.load(Ordering::Acquire)
+    }
+
     /// The place of the newest record; 0 in an empty log.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
@@ -169,12 +259,14 @@ impl Ledger {
         self.order(Order::Sign)?
     }
 
-    /// Hands over to a new key: makes it, records its name, and has the next checkpoint signed by both. Gives back its public
+    /// ADR 0122: hands over to a new key: makes it, records its name, and has the next checkpoint signed by both. Gives back its public
     /// half. Blocks.
     ///
     /// # Errors
     /// When one of these cannot be done; the old key signs on unless the record was written.
     pub fn rotate_key(&self, actor: &str) -> Result<Verifier, SignFault> {
+        // One at a time: a record must never name a key that another rotation replaced before it signed.
+        let _rotating = vocabulary::lock(&self.0.rotating);
         let (old, new) = self.order(Order::Announce)??;
         let message = format!("the log hands over to a new key; until here it was {old}");
         let note = Note::done(ROTATION, actor, Some(&new.to_string()), &message);
@@ -199,29 +291,38 @@ impl Ledger {
 
     /// Writes what is queued and held, syncs, and closes the log. Blocks; later appends get [`LedgerDown::Stopped`].
     pub fn shutdown(&self) {
+        if let Some((stop, keeping)) = vocabulary::lock(&self.0.keeper).take() {
+            drop(stop);
+            end(keeping);
+        }
         // An error means that the thread has ended already.
         let _ = self.0.queue.send(Job::Stop);
         let threads = std::mem::take(&mut *vocabulary::lock(&self.0.threads));
         // INVARIANT: nothing is written any more when the last checkpoint is signed.
         let signer = vocabulary::lock(&self.0.signer).take();
         let (signing, stop) = signer.map(|signer| (signer.handle, signer.orders)).unzip();
-        let end = |thread: JoinHandle<()>| {
-            if thread.join().is_err() {
-                tracing::error!("a ledger thread ended by panic");
-            }
-        };
         threads.into_iter().for_each(end);
         let _ = stop.map(|orders| orders.send(Order::Stop));
         signing.into_iter().for_each(end);
+        // After the last checkpoint.
+        let witness = vocabulary::lock(&self.0.witness).take();
+        witness.into_iter().for_each(WitnessThread::end);
     }
 
     /// Starts the threads that write behind `tail`.
-    pub(crate) fn start(tail: Tail, chain: Chain, signer: CheckpointSigner, settings: &Settings) -> io::Result<Self> {
+    pub(crate) fn start(
+        tail: Tail,
+        chain: Chain,
+        signer: CheckpointSigner,
+        settings: &Settings,
+        payloads: Option<Payloads>,
+    ) -> io::Result<Self> {
         let health = Arc::new(Health {
             written: AtomicBool::new(true),
             synced: AtomicBool::new(true),
             last_seq: AtomicU64::new(chain.head().seq),
             synced_seq: AtomicU64::new(chain.head().seq),
+            pressed: AtomicBool::new(false),
         });
         let (queue, inbox) = sync_channel(QUEUE);
         let (syncer, sync_thread) = Syncer::start(settings.commit_interval, Arc::clone(&health))?;
@@ -232,16 +333,21 @@ impl Ledger {
         let write_thread = Builder::new()
             .name("ledger-append".to_owned())
             .spawn(move || shared.serve(&inbox))?;
-        let ledger = Self::assemble(queue, inline, health, vec![write_thread, sync_thread]);
+        let beside = Beside {
+            kept: settings.payloads,
+            payloads,
+            clock: settings.clock.clone(),
+        };
+        let ledger = Self::assemble(queue, (inline, health), vec![write_thread, sync_thread], beside);
         *vocabulary::lock(&ledger.0.signer) = Some(signer);
         Ok(ledger)
     }
 
     fn assemble(
         queue: SyncSender<Job>,
-        inline: Arc<InlineWriter>,
-        health: Arc<Health>,
+        (inline, health): (Arc<InlineWriter>, Arc<Health>),
         threads: Vec<JoinHandle<()>>,
+        beside: Beside,
     ) -> Self {
         Self(Arc::new(Shared {
             queue,
@@ -249,7 +355,27 @@ impl Ledger {
             health,
             threads: Mutex::new(threads),
             signer: Mutex::new(None),
+            keeper: Mutex::new(None),
+            beside,
+            rotating: Mutex::new(()),
+            witness: Mutex::new(None),
         }))
+    }
+
+    /// Removes and packs old segments from here on.
+    pub(crate) fn keep(&self, keeper: Keeper) -> io::Result<()> {
+        let (stop, stopped) = channel();
+        let log = Arc::downgrade(&self.0);
+        let thread = Builder::new()
+            .name("ledger-keep".to_owned())
+            .spawn(move || keeper.run(&stopped, || log.upgrade().map(Self)))?;
+        *vocabulary::lock(&self.0.keeper) = Some((stop, thread));
+        Ok(())
+    }
+
+    /// Has every checkpoint copied from here on.
+    pub(crate) fn be_witnessed(&self, witness: WitnessThread) {
+        *vocabulary::lock(&self.0.witness) = Some(witness);
     }
 
     async fn submit(&self, entry: Entry) -> Result<Written, LedgerDown> {
@@ -266,6 +392,22 @@ impl Ledger {
             Err(TrySendError::Full(_)) => Err(LedgerDown::QueueFull),
             Err(TrySendError::Disconnected(_)) => Err(LedgerDown::Stopped),
         }
+    }
+}
+
+impl Kept for Ledger {
+    fn record(&self, event: Event) -> Result<(), LedgerDown> {
+        self.append_event_blocking(event).map(drop)
+    }
+
+    fn tell(&self, is_pressed: bool) {
+        self.0.health.pressed.store(is_pressed, Ordering::Release);
+    }
+}
+
+fn end(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a ledger thread ended by panic");
     }
 }
 
@@ -296,9 +438,15 @@ mod tests {
             synced: true.into(),
             last_seq: 0.into(),
             synced_seq: 0.into(),
+            pressed: false.into(),
         });
         let inline = Arc::new(InlineWriter::closed(Arc::clone(&health)));
-        let ledger = Ledger::assemble(queue, inline, health, Vec::new());
+        let beside = Beside {
+            kept: KeptPayloads::default(),
+            payloads: None,
+            clock: Clock::system(),
+        };
+        let ledger = Ledger::assemble(queue, (inline, health), Vec::new(), beside);
         let waiting = ledger
             .enqueue(Entry::Event(Event::Admin(Note::done("a.b", "c", None, "d"))))
             .unwrap();

@@ -7,6 +7,7 @@ use std::time::Instant;
 use vocabulary::canonical::Spelling;
 use vocabulary::{Confinement, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, Timestamp, TraceId, Trust, words};
 
+use crate::payload::PayloadRef;
 use crate::screening::ScreeningAct;
 
 /// What is known the moment a request arrives.
@@ -50,6 +51,8 @@ pub struct MessageFacts {
     pub args_hash: Option<Digest>,
     /// Which canonical spelling that was.
     pub args_canon: Option<Spelling>,
+    /// Where the arguments are kept, if they are.
+    pub args_ref: Option<PayloadRef>,
     /// What stands around the server's process, by the launcher's own report; `None` for servers that are elsewhere.
     pub walls: Option<Arc<Confinement>>,
 }

@@ -2,6 +2,7 @@
 
 use crate::ending::{Arrival, Ending, Intent};
 use crate::event::Event;
+use crate::payload::PayloadRef;
 
 /// One record to be.
 pub(crate) enum Entry {
@@ -22,4 +23,6 @@ pub(crate) struct Final {
     pub(crate) ending: Ending,
     pub(crate) size_bytes_out: u64,
     pub(crate) count: u64,
+    /// Where the answer is kept, if it is.
+    pub(crate) result_ref: Option<PayloadRef>,
 }

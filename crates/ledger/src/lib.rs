@@ -19,6 +19,9 @@ mod checkpoint;
 mod key;
 mod receipt;
 mod sign;
+mod witness;
+mod retention;
+mod payload;
 mod append;
 mod verify;
 mod prove;
@@ -43,11 +46,13 @@ pub use harness::{
 pub use incident::{IncidentAction, IncidentMark, IncidentStep};
 pub use key::{LedgerKeyFault, stored_key};
 pub use open::{OpenError, Opened, stored_origin};
+pub use payload::{KeptPayloads, Payload, PayloadFault, PayloadKind, PayloadRef, Payloads};
 pub use prove::{
     CannotProve, FoundRecord, FoundRecords, ProofFault, Wanted, check_proof, find_records, latest_checkpoint,
     newest_seq, prove,
 };
 pub use receipt::{EventReceipt, IntentReceipt, LedgerDown, Receipt, Recorded};
+pub use retention::{Retention, Room, room};
 pub use screening::{
     FindingNote, Judgement, ScreeningAct, ScreeningDecision, ScreeningGuard, ScreeningMode, ScreeningStage,
     ScreeningSubject,

@@ -16,10 +16,13 @@ use crate::append::Ledger;
 use crate::chain::{BreakKind, Chain};
 use crate::entry::Entry;
 use crate::event::{Event, Note};
+use crate::payload::{self, Payloads};
+use crate::retention::Keeper;
 use crate::segment::{LedgerReader, Tail, open_private};
 use crate::settings::Settings;
 use crate::sign::{self, CheckpointSigner, ReadBack};
 use crate::verify::Break;
+use crate::witness::WitnessThread;
 use examine::{Found, examine};
 use interrupted::write_interrupted;
 
@@ -43,10 +46,29 @@ impl Ledger {
     /// # Errors
     /// When another process writes it, its name differs, its tail does not verify, or the disk fails.
     pub fn open(state: &Path, settings: Settings) -> Result<(Self, Opened), OpenError> {
+        let wanted = settings.payloads.arguments || settings.payloads.results;
+        let payloads = wanted
+            .then(|| Payloads::open(state))
+            .transpose()
+            .map_err(OpenError::Payload)?;
         let prepared = prepare(state, &settings)?;
         let opened = prepared.opened;
-        let ledger = Self::start(prepared.tail, prepared.chain, prepared.signer, &settings)
+        let ledger = Self::start(prepared.tail, prepared.chain, prepared.signer, &settings, payloads)
             .map_err(OpenError::disk("start its threads"))?;
+        if let Some(directory) = &settings.witness {
+            let witness = WitnessThread::start(state, directory).map_err(OpenError::disk("start its threads"))?;
+            ledger.be_witnessed(witness);
+        }
+        if let Some(retention) = settings.retention {
+            let keeper = Keeper {
+                reader: LedgerReader::of_state(state),
+                payloads: payload::folder_of(state),
+                retention,
+                clock: settings.clock,
+                handovers: None,
+            };
+            ledger.keep(keeper).map_err(OpenError::disk("start its threads"))?;
+        }
         Ok((ledger, opened))
     }
 }

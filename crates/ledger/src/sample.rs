@@ -54,6 +54,7 @@ pub(crate) fn message(risk: Risk) -> MessageFacts {
         session: Some(Digest::of(b"session")),
         args_hash: Some(Digest::of(b"{}")),
         args_canon: Some(Spelling::Jcs),
+        args_ref: None,
         walls: None,
     }
 }

@@ -1,14 +1,19 @@
-//! The files of the log: `ledger/NNNNNNNN.jsonl`, one record a line. The tail is the one that grows.
+//! The files of the log: `ledger/NNNNNNNN.jsonl`, one record a line; cold ones are packed. The tail is the one that grows.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::reserve::Reserve;
 
+mod cold;
+mod file;
 mod reserve;
+
+pub(crate) use cold::{cold_path, freeze, unpacked};
+pub(crate) use file::SegmentFile;
 
 /// Where a line begins.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -71,11 +76,13 @@ impl LedgerReader {
             let name = entry?.file_name();
             let number = name
                 .to_str()
+                .map(|name| name.strip_suffix(".zst").unwrap_or(name))
                 .and_then(|name| name.strip_suffix(".jsonl"))
                 .filter(|stem| stem.len() == 8);
             numbers.extend(number.and_then(|stem| stem.parse::<u32>().ok()));
         }
         numbers.sort_unstable();
+        numbers.dedup();
         Ok(numbers)
     }
 
@@ -95,6 +102,8 @@ impl LedgerReader {
             left,
             from: position,
             open: None,
+            segment: position.segment,
+            has_begun: false,
         })
     }
 
@@ -112,12 +121,12 @@ impl LedgerReader {
     /// # Errors
     /// When a segment cannot be read.
     pub fn read_lines(&self, spans: impl IntoIterator<Item = Span>) -> io::Result<Vec<Option<Vec<u8>>>> {
-        let mut open: Option<(u32, File)> = None;
+        let mut open: Option<(u32, SegmentFile)> = None;
         let mut lines = Vec::new();
         for span in spans {
-            let file = match open.take() {
+            let mut file = match open.take() {
                 Some((number, file)) if number == span.position.segment => file,
-                Some(_) | None => match File::open(self.path(span.position.segment)) {
+                Some(_) | None => match SegmentFile::open(&self.path(span.position.segment)) {
                     Ok(file) => file,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         lines.push(None);
@@ -126,12 +135,23 @@ impl LedgerReader {
                     Err(error) => return Err(error),
                 },
             };
-            lines.push(line_at(&file, span)?);
+            lines.push(line_at(&mut file, span)?);
             open = Some((span.position.segment, file));
         }
         Ok(lines)
     }
 
+    /// The file that a segment lies in.
+    pub(crate) fn file_of(&self, number: u32) -> PathBuf {
+        let plain = self.path(number);
+        let cold = cold_path(&plain);
+        match !plain.exists() && cold.exists() {
+            true => cold,
+            false => plain,
+        }
+    }
+
+    /// The file that a segment lies in, or lay in before it was packed.
     pub(crate) fn path(&self, number: u32) -> PathBuf {
         self.folder.join(format!("{number:08}.jsonl"))
     }
@@ -141,7 +161,7 @@ impl LedgerReader {
     }
 }
 
-fn line_at(file: &File, span: Span) -> io::Result<Option<Vec<u8>>> {
+fn line_at(file: &mut SegmentFile, span: Span) -> io::Result<Option<Vec<u8>>> {
     const LONGEST: u64 = 16 * 1024 * 1024;
     let Some(length) = usize::try_from(span.length.min(LONGEST))
         .ok()
@@ -162,10 +182,17 @@ pub struct Lines {
     reader: LedgerReader,
     left: Vec<u32>,
     from: Position,
-    open: Option<(Position, BufReader<File>)>,
+    open: Option<(Position, BufReader<SegmentFile>)>,
+    segment: u32,
+    has_begun: bool,
 }
 
 impl Lines {
+    /// The segment that is being read, or was read last.
+    pub(crate) fn segment(&self) -> u32 {
+        self.segment
+    }
+
     /// Reads the next complete line into `line`, which is emptied first.
     ///
     /// # Errors
@@ -176,13 +203,20 @@ impl Lines {
                 let Some(segment) = self.left.pop() else {
                     return Ok(None);
                 };
+                self.segment = segment;
                 let offset = if segment == self.from.segment {
                     self.from.offset
                 } else {
                     0
                 };
-                let mut file = BufReader::with_capacity(256 * 1024, File::open(self.reader.path(segment))?);
+                let mut file = match SegmentFile::open(&self.reader.path(segment)) {
+                    Ok(file) => BufReader::with_capacity(256 * 1024, file),
+                    // The beginning of the log was removed since it was listed; nothing else ever is.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_begun => continue,
+                    Err(error) => return Err(error),
+                };
                 file.seek(SeekFrom::Start(offset))?;
+                self.has_begun = true;
                 self.open = Some((Position { segment, offset }, file));
                 continue;
             };
@@ -202,7 +236,7 @@ impl Lines {
 
 /// Reads a line without its newline; says whether there was one. The library's own `read_until` looks at a word at a
 /// time, and took most of a reader's time.
-fn read_line(file: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<bool> {
+fn read_line(file: &mut BufReader<SegmentFile>, line: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         let bytes = match file.fill_buf() {
             Ok([]) => return Ok(false),
@@ -419,8 +453,8 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
 /// The last complete line of a segment, if it has one.
 pub(crate) fn last_line(reader: &LedgerReader, number: u32) -> io::Result<Option<Vec<u8>>> {
     const STEP: u64 = 64 * 1024;
-    let mut file = File::open(reader.path(number))?;
-    let length = file.metadata()?.len();
+    let mut file = SegmentFile::open(&reader.path(number))?;
+    let length = file.length()?;
     let mut window = STEP;
     loop {
         let start = length.saturating_sub(window);

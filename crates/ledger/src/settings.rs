@@ -1,8 +1,12 @@
 //! How a log is kept.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use vocabulary::Clock;
+
+use crate::payload::KeptPayloads;
+use crate::retention::Retention;
 
 /// What an answer waits for. In all three nothing is released before its record reached the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +33,12 @@ pub struct Settings {
     pub clock: Clock,
     /// A segment that has grown to this many bytes is followed by a new one.
     pub segment_bytes: u64,
+    /// How long records are kept; `None` keeps all of them as they are.
+    pub retention: Option<Retention>,
+    /// What of requests is kept beside their records, encrypted.
+    pub payloads: KeptPayloads,
+    /// Where a copy of every checkpoint goes.
+    pub witness: Option<PathBuf>,
 }
 
 impl Settings {
@@ -41,6 +51,9 @@ impl Settings {
             commit_interval: Duration::from_millis(5),
             clock: Clock::system(),
             segment_bytes: 64 * 1024 * 1024,
+            retention: None,
+            payloads: KeptPayloads::default(),
+            witness: None,
         }
     }
 }

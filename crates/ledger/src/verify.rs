@@ -1,6 +1,7 @@
 //! Offline verification: reads the files and nothing else, and names the first break.
 
 mod evidence;
+mod files;
 mod keys;
 mod records;
 mod tree;
@@ -12,7 +13,7 @@ use vocabulary::json::{Limits, Value};
 use vocabulary::{Digest, canonical};
 
 use crate::chain::{BreakKind, Head, follow, seq_of};
-use crate::segment::{LedgerReader, Position, Span};
+use crate::segment::{LedgerReader, Position, SegmentFile, Span};
 
 /// What verification found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,7 +92,8 @@ pub fn verify(reader: &LedgerReader) -> io::Result<Finding> {
     }))
 }
 
-pub use evidence::{CannotVerify, Fault, Question, Report, verify_files, verify_state};
+pub use evidence::{CannotVerify, Fault, Question, Report, verify_state};
+pub use files::verify_files;
 
 /// What we wrote ourselves is as long as it is; nothing in it is deep.
 const OF_RECORDS: Limits = Limits {
@@ -153,7 +155,7 @@ fn leftover_in(
         // A log that is being written may have grown by whole lines since.
         let next = reader.lines_from(Position { segment, offset })?.next().transpose()?;
         let grown = next.is_some_and(|(span, _)| span.position.segment == segment);
-        if std::fs::metadata(reader.path(segment))?.len() > offset && !grown {
+        if SegmentFile::open(&reader.path(segment))?.length()? > offset && !grown {
             return Ok(Some(Position { segment, offset }));
         }
     }

@@ -19,8 +19,8 @@ use policy::{
     Word, Words,
 };
 use portreeve_store::{
-    Activity, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store, StoreFault,
-    TokenKind, TokenRow,
+    Activity, Arrangement, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store,
+    StoreFault, TokenKind, TokenRow,
 };
 use vocabulary::{
     ActorType, Audience, Authn, Capability, Clock, Digest, Era, Principal, ReasonCode, ReceiptId, Risk, Role, ServerId,
@@ -863,6 +863,54 @@ async fn a_flood_of_records_is_indexed_in_batches_and_listed_up_to_the_limit() {
         .unwrap();
     assert!(listed.iter().map(|line| line.seq).eq((1..=5000).rev()));
     ledger.shutdown();
+}
+
+#[tokio::test]
+async fn what_the_log_removed_takes_no_place_in_listings_and_counts() {
+    let folder = Folder::new();
+    let clock = Clock::standing_at(Timestamp::from_micros(0));
+    let settings = Settings {
+        clock: clock.clone(),
+        segment_bytes: 4096,
+        ..Settings::new("gw/test")
+    };
+    let (ledger, _) = Ledger::open(&folder.0, settings).unwrap();
+    for hour in 0..40 {
+        clock.turn_to(Timestamp::from_micros(hour * 3_600_000_000));
+        let _ = ledger
+            .append(&arrival(), called("alice", ledger::Status::Success), 1)
+            .await
+            .unwrap();
+    }
+    ledger.shutdown();
+    let activity = Activity::open(&folder.0).unwrap();
+    assert_eq!(activity.catch_up().unwrap(), 40);
+    let reader = LedgerReader::of_state(&folder.0);
+    let segments = reader.segments().unwrap();
+    assert!(segments.len() > 6, "{segments:?}");
+    for number in &segments[..3] {
+        fs::remove_file(folder.0.join(format!("ledger/{number:08}.jsonl"))).unwrap();
+    }
+    let left = reader.lines_from(Position::START).unwrap().count();
+    assert!(left < 40);
+    let oldest_first = Filter {
+        order: Order::OldestFirst,
+        limit: 3,
+        server: Some("files".to_owned()),
+        ..Filter::default()
+    };
+    // Rows of what is gone would fill the page with nothing.
+    let listed: Vec<u64> = activity
+        .list(&oldest_first)
+        .unwrap()
+        .iter()
+        .map(|line| line.seq)
+        .collect();
+    let first = 41 - u64::try_from(left).unwrap();
+    assert_eq!(listed, [first, first + 1, first + 2]);
+    let counted = activity.summary(&Filter::default(), Arrangement::default()).unwrap();
+    assert_eq!(counted[0].calls, u64::try_from(left).unwrap());
+    assert_eq!(activity.reindex().unwrap(), u64::try_from(left).unwrap());
 }
 
 fn answered() -> Ending {

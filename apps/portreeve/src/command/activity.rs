@@ -30,6 +30,22 @@ pub(super) enum Activity {
     Show {
         /// A receipt id, or a record's place in the log
         id: String,
+        /// The arguments that were kept for it (`[audit] record_arguments`), for operators
+        #[arg(long, conflicts_with = "result")]
+        arguments: bool,
+        /// The answer that was kept for it (`[audit] record_results`), for operators
+        #[arg(long)]
+        result: bool,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Destroy what was kept of a request's arguments and answer; its record stays
+    Erase {
+        /// A receipt id, or a record's place in the log
+        id: String,
+        /// Why; it is recorded
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
         #[command(flatten)]
         form: Form,
     },
@@ -113,7 +129,17 @@ impl Activity {
         let access = Access::open(config).await?;
         let done = match self {
             Self::List { filter, limit, form } => list(&access, &filter, limit, form).await,
-            Self::Show { id, form } => show(&access, &id, form).await,
+            Self::Show {
+                id,
+                arguments: true,
+                form,
+                ..
+            } => kept(&access, &id, "arguments", form).await,
+            Self::Show {
+                id, result: true, form, ..
+            } => kept(&access, &id, "result", form).await,
+            Self::Show { id, form, .. } => show(&access, &id, form).await,
+            Self::Erase { id, reason, form } => erase(&access, &id, &reason, form).await,
             Self::Summary {
                 filter,
                 by,
@@ -176,6 +202,27 @@ async fn show(access: &Access, id: &str, form: Form) -> anyhow::Result<()> {
     match form.json {
         true => output::line(&record),
         false => output::sheet(&flatten(&serde_json::from_str(&record)?)),
+    }
+}
+
+/// What was kept beside a record.
+async fn kept(access: &Access, id: &str, what: &str, form: Form) -> anyhow::Result<()> {
+    let kept = String::from_utf8(access.get_raw(&format!("/activity/{}/{what}", encoded(id))).await?)?;
+    match form.json {
+        true => output::line(&kept),
+        false => output::sheet(&flatten(&serde_json::from_str(&kept)?)),
+    }
+}
+
+async fn erase(access: &Access, id: &str, reason: &str, form: Form) -> anyhow::Result<()> {
+    let path = format!("/activity/{}/erase", encoded(id));
+    let answer = access.post(&path, &json!({"reason": reason})).await?;
+    match form.json {
+        true => output::line(&answer.to_string()),
+        false => output::line(&format!(
+            "what was kept for {} is gone; its record stays",
+            cell(&answer, "/id")
+        )),
     }
 }
 

@@ -18,8 +18,8 @@ use vocabulary::{Clock, Digest, Risk, ServerId, Timestamp, ToolName, lock};
 
 use crate::config::Local;
 use crate::wire_up::{
-    ApprovalDesk, Books, Configured, IncidentDesk, StateActivity, StateTokens, approve_item, facts, heed_item,
-    inventory_note, launcher_now, ledger_settings, limit_rules, shown, supposing,
+    ApprovalDesk, Books, Configured, IncidentDesk, StateActivity, StatePayloads, StateTokens, approve_item, facts,
+    heed_item, inventory_note, launcher_now, ledger_settings, limit_rules, shown, supposing,
 };
 
 /// The admin API over a state directory. The caller holds its lock.
@@ -44,6 +44,7 @@ pub(super) fn plane(config: &Local) -> anyhow::Result<(ControlPlane, Closing)> {
     let ports = Ports {
         tokens: Arc::new(StateTokens::new(store, None)),
         activity: Arc::new(StateActivity::new(activity)),
+        payloads: Arc::new(StatePayloads(config.state.dir.clone())),
         inventory: desk.clone(),
         approvals: Arc::new(approvals),
         incidents: Arc::new(incidents),
@@ -79,6 +80,11 @@ struct Shared {
 impl Log {
     /// Blocks.
     fn append(&self, event: Event) -> Result<(), LedgerDown> {
+        self.with(|ledger| ledger.append_event_blocking(event).map(drop))?
+    }
+
+    /// Does something with the log, opening it where nobody has yet.
+    fn with<T>(&self, work: impl FnOnce(&Ledger) -> T) -> Result<T, LedgerDown> {
         let mut open = lock(&self.0.open);
         let ledger = match open.take() {
             Some(ledger) => ledger,
@@ -97,7 +103,7 @@ impl Log {
                 })?
             }
         };
-        open.insert(ledger).append_event_blocking(event).map(drop)
+        Ok(work(open.insert(ledger)))
     }
 }
 
@@ -188,6 +194,12 @@ impl Books for Desk {
 }
 
 impl ports::Gateway for Desk {
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError> {
+        let rotated = self.log.with(|ledger| ledger.rotate_key(operator.name()));
+        let new = rotated.map_err(PortError::new)?.map_err(PortError::new)?;
+        Ok(new.to_string())
+    }
+
     fn status(&self) -> Result<GatewayStatus, PortError> {
         let audit = self.config.audit.as_ref();
         let log = audit.map(|audit| audit.origin.clone()).unwrap_or_default();

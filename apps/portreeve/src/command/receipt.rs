@@ -13,6 +13,7 @@ use clap::Subcommand;
 use ledger::{Checkpoint, Ledger, OpenError, Settings, latest_checkpoint, newest_seq, stored_key, stored_origin};
 use vocabulary::note::Verifier;
 
+use super::access::Access;
 use super::output::{self, Form};
 
 /// How a log that is not sound ends a command.
@@ -109,27 +110,41 @@ impl Receipt {
             }
             Self::Export { id, out, place } => proof::export(&place.find(config)?, &id, &out),
             Self::VerifyExport { file, key, form } => proof::verify_export(&file, &key, form),
-            Self::Key { rotate, place } => key(&place.find(config)?, rotate),
+            Self::Key { rotate, place } => key(&place.find(config)?, rotate, config),
         }
     }
 }
 
-fn key(state: &Path, rotate: bool) -> anyhow::Result<ExitCode> {
-    let verifier = match rotate {
-        false => stored_key(state)?.with_context(|| format!("`{}` has no log that signs yet", state.display()))?,
+fn key(state: &Path, rotate: bool, config: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let told = match rotate {
+        false => {
+            let key = stored_key(state)?;
+            key.with_context(|| format!("`{}` has no log that signs yet", state.display()))?
+                .to_string()
+        }
         true => match open(state)? {
             Some(ledger) => {
                 let rotated = ledger.rotate_key("local");
                 ledger.shutdown();
-                rotated?
+                rotated?.to_string()
             }
-            None => {
-                bail!("a gateway runs on this state directory and signs with the key; stop it, rotate, start it again")
-            }
+            None => tokio::runtime::Handle::current().block_on(rotate_in_gateway(state, config))?,
         },
     };
-    output::line(&verifier.to_string())?;
+    output::line(&told)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The gateway that writes the log hands over itself, between two records.
+async fn rotate_in_gateway(state: &Path, config: Option<&Path>) -> anyhow::Result<String> {
+    let mut local = super::load_or_usual(config)?;
+    local.state.dir = state.to_owned();
+    let access = Access::open(&local).await?;
+    let answer = access.post("/ledger/key/rotate", &serde_json::json!({})).await;
+    access.close().await?;
+    let told = answer?;
+    let vkey = told.get("vkey").and_then(serde_json::Value::as_str);
+    Ok(vkey.context("the gateway names no key")?.to_owned())
 }
 
 /// The latest checkpoint, over everything that was in the log when this was asked.

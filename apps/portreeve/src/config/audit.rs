@@ -1,5 +1,6 @@
 //! `[audit]`: the log of everything.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use settings::{Complaint, Entry, Section, not_yet};
@@ -16,8 +17,14 @@ pub struct Audit {
     pub durability: Durability,
     /// Longest time records are gathered before they are written to disk.
     pub commit_interval: Duration,
-    /// How long records are meant to be kept.
+    /// How long records are kept.
     pub retention: Retention,
+    /// Whether arguments are kept, encrypted.
+    pub record_arguments: bool,
+    /// Whether answers are kept, encrypted.
+    pub record_results: bool,
+    /// The directory that every checkpoint is copied to.
+    pub witness: Option<PathBuf>,
 }
 
 vocabulary::words! {
@@ -32,7 +39,7 @@ vocabulary::words! {
     }
 }
 
-/// How long records are meant to be kept; this version deletes nothing.
+/// How long records are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     /// Older records may go.
@@ -44,7 +51,7 @@ pub struct Retention {
 }
 
 impl Audit {
-    pub(super) fn check(mut section: Section<'_>, state: Option<&State>) -> Option<Self> {
+    pub(super) fn check(mut section: Section<'_>, state: Option<&State>, around: &Surroundings) -> Option<Self> {
         let given = section.has("origin");
         let written = section.read("origin", |value| origin(value.text()?));
         // The name was fixed at the first start: a host that was renamed since keeps its log.
@@ -56,27 +63,40 @@ impl Audit {
         };
         let durability = section.read("durability", |value| value.word(Durability::ALL, Durability::as_str));
         let interval = section.read("commit_interval_ms", |value| value.number(1..=1_000));
-        section.read("record_arguments", |value| match value.boolean()? {
-            false => Ok(()),
-            true => Err(not_yet("keeping arguments, encrypted").hint("write `false`: their hash is kept")),
-        });
+        let arguments = section.read("record_arguments", |value| value.boolean());
+        let results = section.read("record_results", |value| value.boolean());
         let retention = Retention::check(&mut section);
+        let witness = witness(&mut section, around);
         section.finish();
         Some(Self {
             origin: origin?,
             durability: durability?,
             commit_interval: Duration::from_millis(interval?),
             retention: retention?,
+            record_arguments: arguments?,
+            record_results: results?,
+            witness: witness?,
         })
     }
 }
 
+/// Where checkpoints are copied to, if anywhere; `None` where the section has a fault.
+fn witness(audit: &mut Section<'_>, around: &Surroundings) -> Option<Option<PathBuf>> {
+    let mut section = audit.section("witness");
+    let given = section.has("directory");
+    let directory = section.read("directory", |value| match value.text()? {
+        "" => Err(Complaint::new("is empty").hint("name a directory")),
+        text => Ok(around.resolve(text)),
+    });
+    section.read("command", |_| {
+        Err::<(), _>(not_yet("a command as a witness").hint("name a `directory`"))
+    });
+    section.finish();
+    if given { directory.map(Some) } else { Some(None) }
+}
+
 impl Retention {
     fn check(audit: &mut Section<'_>) -> Option<Self> {
-        if audit.has("retention") {
-            let message = "is checked, but this version deletes nothing: the log grows";
-            audit.warn("retention", Complaint::new(message));
-        }
         let mut section = audit.section("retention");
         let days = section.read("days", |value| value.number(1..=36_500));
         let min_days = section.read("min_days", |value| {

@@ -211,7 +211,7 @@ impl Sections {
         let profile = Profile::check(&mut root, around);
         let listen = Listen::check(root.section("listen"), around);
         let state = State::check(root.section("state"), around);
-        let audit = Audit::check(root.section("audit"), state.as_ref());
+        let audit = Audit::check(root.section("audit"), state.as_ref(), around);
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
         let sandbox = Sandbox::check(root.section("sandbox"));
         let anchors = Anchors::check(root.section("trust"), around);

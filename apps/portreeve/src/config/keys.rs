@@ -144,7 +144,7 @@ const BEFORE_PROCESSES: &[Key] = &[
     ),
     key(
         "audit.retention.days",
-        "How long records are meant to be kept. This version deletes nothing.",
+        "Records are kept so long; whole segments go, each when its last record is older.",
         Default("90", "a quarter"),
     ),
     key(
@@ -154,13 +154,23 @@ const BEFORE_PROCESSES: &[Key] = &[
     ),
     key(
         "audit.retention.max_bytes",
-        "Size of the log from which old records may go.",
+        "A larger log loses its oldest segments earlier, down to `min_days`.",
         Default(r#""10GiB""#, "fits an ordinary disk"),
     ),
     key(
         "audit.record_arguments",
-        "Whether arguments themselves are kept; this version keeps their hash only.",
+        "Whether arguments themselves are kept, encrypted, for operators to read and to erase; else their hash alone is.",
         Default("false", "arguments hold secrets and personal data"),
+    ),
+    key(
+        "audit.witness.directory",
+        "A directory, best of another machine, that gets a copy of every signed checkpoint.",
+        Optional,
+    ),
+    key(
+        "audit.record_results",
+        "Whether answers are kept in the same way: what was sent to the client, after screening.",
+        Default("false", "answers hold what the arguments asked for"),
     ),
     key(
         "identity.jwt[].issuer",
@@ -493,6 +503,7 @@ const AFTER_PROCESSES: &[Key] = &[
         Default(r#""60s""#, "clients give up about then"),
     ),
     // Known, and refused with that word until the feature is there.
+    key("audit.witness.command", "", Later("a command as a witness")),
     key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),

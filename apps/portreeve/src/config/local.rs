@@ -82,7 +82,7 @@ impl Local {
             return None;
         }
         let state = State::check(state, around);
-        let audit = Audit::check(root.section("audit"), state.as_ref());
+        let audit = Audit::check(root.section("audit"), state.as_ref(), around);
         let identity = Identity::check(root.section("identity"), listen.as_ref(), around);
         let anchors = Anchors::check(root.section("trust"), around);
         let servers = super::servers::check(&mut root, (state.as_ref(), anchors.as_ref()), around);

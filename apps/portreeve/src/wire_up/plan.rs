@@ -344,6 +344,16 @@ pub(crate) fn limit_rules(limits: &config::Limits, servers: &BTreeMap<ServerId, 
     }
 }
 
+/// How long records are kept.
+pub(crate) fn retention(audit: &config::Audit) -> ledger::Retention {
+    let days = |days: u64| Duration::from_secs(days.saturating_mul(86_400));
+    ledger::Retention {
+        keep: days(audit.retention.days),
+        floor: days(audit.retention.min_days),
+        max_bytes: audit.retention.max_bytes,
+    }
+}
+
 pub(crate) fn ledger_settings(audit: &config::Audit, clock: &Clock) -> ledger::Settings {
     ledger::Settings {
         durability: match audit.durability {
@@ -353,6 +363,11 @@ pub(crate) fn ledger_settings(audit: &config::Audit, clock: &Clock) -> ledger::S
         },
         commit_interval: audit.commit_interval,
         clock: clock.clone(),
+        payloads: ledger::KeptPayloads {
+            arguments: audit.record_arguments,
+            results: audit.record_results,
+        },
+        witness: audit.witness.clone(),
         ..ledger::Settings::new(&audit.origin)
     }
 }

@@ -1,5 +1,6 @@
 //! Connects the control plane's ports to store, log and gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use control::ports::{
 use gateway::Gateway;
 use gateway::ServerState;
 use gateway::edge::tokens::TokenTable;
-use ledger::Event;
+use ledger::{Event, Payload, PayloadKind, PayloadRef, Payloads};
 use policy::{InventoryEvent, InventoryStore, ItemId, OperatorOrder, PolicySnapshot, StoredServer, Usage};
 use screening::recorded::recordable;
 use store::{Activity, Filter, Order, RecordKey, RecordType, Status, Store, TokenKind, TokenRow};
-use vocabulary::{Digest, Risk, ServerId, Timestamp, ToolName, lock};
+use vocabulary::{Digest, ReceiptId, Risk, ServerId, Timestamp, ToolName, lock};
 
 use super::discovery::note;
 use super::orders::{Books, Configured, approve_item, heed_item};
@@ -115,6 +116,21 @@ fn view(row: &TokenRow) -> TokenView {
         created: row.created,
         expires: row.expires,
         revoked: row.revoked,
+    }
+}
+
+/// What is kept of requests in a state directory.
+pub(crate) struct StatePayloads(pub(crate) PathBuf);
+
+impl ports::Payloads for StatePayloads {
+    fn read(&self, reference: PayloadRef, receipt: ReceiptId, kind: PayloadKind) -> Result<Payload, PortError> {
+        let payloads = Payloads::open(&self.0).map_err(PortError::new)?;
+        payloads.read(reference, receipt, kind).map_err(PortError::new)
+    }
+
+    fn erase(&self, reference: PayloadRef) -> Result<(), PortError> {
+        let payloads = Payloads::open(&self.0).map_err(PortError::new)?;
+        payloads.erase(reference).map_err(PortError::new)
     }
 }
 
@@ -253,12 +269,14 @@ impl Running {
     /// Every port of the control plane.
     pub(super) fn ports(self: Arc<Self>, mcp_url: String) -> anyhow::Result<Ports> {
         let activity = StateActivity::new(Activity::open(&self.state_dir())?);
+        let payloads = Arc::new(StatePayloads(self.state_dir()));
         activity.follow();
         let helm = Arc::new(Helm {
             running: self.clone(),
             mcp_url,
         });
         Ok(Ports {
+            payloads,
             tokens: Arc::new(self.live_tokens()),
             activity: Arc::new(activity),
             inventory: helm.clone(),
@@ -350,6 +368,15 @@ pub(crate) fn shown(usage: Vec<Usage>) -> Vec<Usage> {
 }
 
 impl ports::Gateway for Helm {
+    fn rotate_key(&self, operator: &Operator) -> Result<String, PortError> {
+        let rotated = self
+            .running
+            .ledger
+            .rotate_key(operator.name())
+            .map_err(PortError::new)?;
+        Ok(rotated.to_string())
+    }
+
     fn status(&self) -> Result<GatewayStatus, PortError> {
         let log = self.running.with_current(|current| current.config.audit.origin.clone());
         Ok(GatewayStatus {

@@ -83,7 +83,11 @@ impl Running {
         public_url: String,
     ) -> anyhow::Result<Arc<Self>> {
         let state = &config.state.dir;
-        let (ledger, _) = Ledger::open(state, plan::ledger_settings(&config.audit, &clock))?;
+        let settings = ledger::Settings {
+            retention: Some(plan::retention(&config.audit)),
+            ..plan::ledger_settings(&config.audit, &clock)
+        };
+        let (ledger, _) = Ledger::open(state, settings)?;
         let store = Arc::new(Store::open(state)?);
         let stored = store.load().context("the inventory cannot be read")?;
         let tokens = Arc::new(TokenTable::default());

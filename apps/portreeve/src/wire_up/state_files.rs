@@ -28,12 +28,15 @@ const TEN_YEARS: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The first admin token.
 const TOKEN_FILE: &str = "admin.token";
 /// What decides who may do what, and what remembers it.
-const OURS: [&str; 8] = [
+const OURS: [&str; 11] = [
     TOKEN_FILE,
+    "ledger.key",
     "approvals.key",
     "state.db",
     "activity.db",
     "ledger",
+    "payloads",
+    "payload.key",
     "gateway.json",
     "sandbox.tier",
     "sandbox.uids",
@@ -70,7 +73,8 @@ pub(crate) fn make_dir(state: &Path) -> anyhow::Result<()> {
         let Ok(found) = state.join(name).symlink_metadata() else {
             continue;
         };
-        let open = if name == TOKEN_FILE { 0o066 } else { 0o022 };
+        let is_secret = name == TOKEN_FILE || name.ends_with(".key");
+        let open = if is_secret { 0o066 } else { 0o022 };
         if found.uid() != own || found.mode() & open != 0 {
             anyhow::bail!(
                 "`{name}` in the state directory `{shown}` is another's, or open to others; give it to uid {own} alone: \

@@ -158,13 +158,18 @@ fn number(call: &Call, name: &str) -> Result<Option<u64>, Refusal> {
 }
 
 pub(super) async fn show(call: Call) -> Result<Answer, Refusal> {
+    Ok(Answer::raw(record(&call).await?.into_bytes()))
+}
+
+/// The record that the path names, exactly as stored.
+pub(super) async fn record(call: &Call) -> Result<String, Refusal> {
     let id = call.part("id");
     let receipt = ReceiptId::parse(id).map(RecordName::Receipt);
     let name = receipt.or_else(|| id.parse().ok().map(RecordName::Seq));
     let unknown = || Refusal::not_found("there is no such record");
     let name = name.ok_or_else(unknown)?;
     let record = call.ask(move |plane| plane.ports().activity.show(name)).await?;
-    Ok(Answer::raw(record.ok_or_else(unknown)?.into_bytes()))
+    record.ok_or_else(unknown)
 }
 
 /// `{"records":[…]}` around lines that are JSON already.

@@ -53,3 +53,12 @@ pub(super) async fn reload(call: Call) -> Result<Answer, Refusal> {
         }
     }
 }
+
+/// The log records it itself: the record names the new key.
+pub(super) async fn rotate_key(call: Call) -> Result<Answer, Refusal> {
+    let operator = call.operator.clone();
+    let vkey = call
+        .ask(move |plane| plane.ports().gateway.rotate_key(&operator))
+        .await?;
+    Ok(Answer::json(&json!({"vkey": vkey})))
+}

@@ -58,7 +58,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     let checked = preflight(stages, request, &mut facts)?;
     look_for_secrets(stages, request, &checked, &facts).await?;
     let known = resolve(stages, request, recognised.target, &facts)?;
-    let decided = decide(stages, known, &checked, &facts).await?;
+    let decided = decide(stages, known, &checked, &mut facts).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -271,7 +271,7 @@ async fn decide(
     stages: &Stages<'_>,
     known: KnownTarget,
     checked: &CheckedParams<'_>,
-    facts: &MessageFacts,
+    facts: &mut MessageFacts,
 ) -> Result<Decided, Box<Ended>> {
     // What needs a person is a call.
     if stages.incident_says(known.target(), known.target().risk()) == Says::Denied {
@@ -279,6 +279,7 @@ async fn decide(
     }
     let admitted = stages.admit(known.target().server(), None).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
+    stages.keep_arguments(facts, checked.tree())?;
     let nothing = Value::Object(Vec::new());
     let arguments = match (&stages.context.method, checked.tree()) {
         (Method::PromptsGet, Value::Object(members)) => members

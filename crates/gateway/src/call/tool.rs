@@ -36,7 +36,7 @@ async fn walk(stages: &Stages<'_>, request: &Request) -> Result<Ended, Box<Ended
     look_for_secrets(stages, request, &checked, &facts).await?;
     let found = stages.snapshot.risk.of_arguments(checked.arguments().tree());
     raise(&mut facts, found.as_ref());
-    let decided = decide(stages, request, known, (&checked, &facts)).await?;
+    let decided = decide(stages, request, known, (&checked, &mut facts)).await?;
     let permitted = Permitted {
         decided,
         facts,
@@ -201,12 +201,12 @@ fn check_beside<'r>(
     }
 }
 
-/// Counts the call, then asks the policies, and a person where they want one asked.
+/// Counts the call, keeps its arguments where arguments are kept, then asks the policies, and a person where they want one asked.
 async fn decide(
     stages: &Stages<'_>,
     request: &Request,
     known: KnownTool,
-    (checked, facts): (&CheckedCall<'_>, &MessageFacts),
+    (checked, facts): (&CheckedCall<'_>, &mut MessageFacts),
 ) -> Result<Decided, Box<Ended>> {
     let target = Target::Tool(known.entry().clone());
     let says = stages.incident_says(&target, facts.risk.unwrap_or_else(|| target.risk()));
@@ -216,6 +216,7 @@ async fn decide(
     let tool = &known.entry().id;
     let admitted = stages.admit(&tool.server, Some(tool)).await;
     let slot = admitted.map_err(|over| stages.over_limit(facts, &over))?;
+    stages.keep_arguments(facts, checked.arguments().tree())?;
     let call = CallFacts {
         arguments: checked.arguments().tree(),
         args_hash: checked.digest(),
@@ -229,7 +230,7 @@ async fn decide(
                 grounds,
                 checked,
             };
-            approval::settle(stages, request, call, (facts, slot)).await
+            approval::settle(stages, request, call, (&*facts, slot)).await
         }
         Decision::Allow(permit, grounds) if says == Says::NeedsPerson => {
             let policy_set = stages.snapshot.policy.policy_set();
@@ -240,7 +241,7 @@ async fn decide(
                 grounds,
                 checked,
             };
-            approval::settle(stages, request, call, (facts, slot)).await
+            approval::settle(stages, request, call, (&*facts, slot)).await
         }
         decision @ (Decision::Allow(..) | Decision::Deny(_)) => stages.decided(decision, slot, facts),
     }

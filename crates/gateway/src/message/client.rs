@@ -135,6 +135,11 @@ impl ClientMessage {
         self.0.remaining()
     }
 
+    /// A copy of it.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.joined().to_vec()
+    }
+
     pub(crate) fn joined(&self) -> Bytes {
         self.0.clone().joined()
     }

@@ -46,6 +46,13 @@ impl Event {
         self.0.is_empty()
     }
 
+    /// The message that it frames.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let lines = self.0.split(|byte| *byte == b'\n');
+        let data: Vec<&[u8]> = lines.filter_map(|line| line.strip_prefix(b"data: ")).collect();
+        data.join(&b'\n')
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

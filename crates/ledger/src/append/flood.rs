@@ -204,6 +204,8 @@ impl Kind {
                 server_id: server_id.clone(),
                 ..nothing_read(reason)
             }),
+            // What is kept for a refusal is found by its own record.
+            Ending::Refused { message, .. } if message.args_ref.is_some() => None,
             Ending::Refused { who, message, decision } if decision.result == Verdict::Deny => Some(Self {
                 address: entry.arrival.address,
                 reason_codes: decision.reason_codes.clone(),

@@ -14,6 +14,8 @@ pub(crate) struct Health {
     pub(crate) last_seq: AtomicU64,
     /// Up to here everything is on disk; more may be.
     pub(crate) synced_seq: AtomicU64,
+    /// The log is larger than it may be, and nothing more may go.
+    pub(crate) pressed: AtomicBool,
 }
 
 pub(crate) enum Job {

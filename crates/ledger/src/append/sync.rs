@@ -197,6 +197,7 @@ mod tests {
             synced: AtomicBool::new(true),
             last_seq: AtomicU64::new(0),
             synced_seq: AtomicU64::new(0),
+            pressed: AtomicBool::new(false),
         })
     }
 

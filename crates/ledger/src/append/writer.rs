@@ -366,7 +366,7 @@ impl Outage {
 
 impl Final {
     /// This ending as it must be told later: its answer was not released.
-    fn withheld(mut self) -> Self {
+    pub(crate) fn withheld(mut self) -> Self {
         self.size_bytes_out = 0;
         if let Ending::Called { decision, outcome, .. } = &mut self.ending {
             outcome.status = Status::Error;

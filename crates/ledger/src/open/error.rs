@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::checkpoint::CheckpointFault;
 use crate::key::LedgerKeyFault;
+use crate::payload::PayloadFault;
 use crate::tiles::TileFault;
 use crate::verify::Break;
 
@@ -69,6 +70,11 @@ pub enum OpenError {
         "the ledger's first {0} records are not those its checkpoint was signed over (`portreeve receipt verify` says where); keep it for examination and start with a new state directory"
     )]
     Root(u64),
+    /// Arguments or answers are to be kept, and cannot be.
+    #[error(
+        "arguments or answers cannot be kept beside the ledger: {0}; put the key back, or move the directory `payloads` away"
+    )]
+    Payload(PayloadFault),
     /// The tree's tiles cannot be used.
     #[error("the ledger's tree cannot be used; `portreeve receipt verify` says whether the records are sound")]
     Tile(#[source] TileFault),

@@ -11,6 +11,7 @@ use super::incident::write_mark;
 use super::line::{Line, Seal, fill};
 use crate::ending::{ApprovalFacts, Arrival, CredentialFacts, DecisionFacts, Ending, MessageFacts, Status, Verdict};
 use crate::entry::{Announced, Final};
+use crate::payload::PayloadRef;
 use crate::screening::ScreeningAct;
 
 /// What a request's record says, borrowed from its ending.
@@ -54,6 +55,7 @@ pub(super) struct Outcome<'a> {
     pub(super) screening: &'a [ScreeningAct],
     pub(super) size_bytes_out: u64,
     pub(super) duration_us: u64,
+    pub(super) result_ref: Option<PayloadRef>,
 }
 
 impl<'a> Request<'a> {
@@ -182,6 +184,7 @@ impl<'a> Outcome<'a> {
             screening,
             size_bytes_out: entry.size_bytes_out,
             duration_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            result_ref: entry.result_ref,
         }
     }
 }
@@ -327,6 +330,10 @@ fn write_outcome(line: &mut Line<'_>, outcome: Option<&Outcome<'_>>) {
     line.number(outcome.map(|outcome| outcome.duration_us));
     line.raw(r#","executed":"#);
     line.bool(outcome.and_then(|outcome| outcome.executed));
+    if let Some(kept) = outcome.and_then(|outcome| outcome.result_ref) {
+        line.raw(r#","result_ref":"#);
+        line.quoted(kept.to_string().as_bytes());
+    }
     line.raw(r#","screening":"#);
     line.list(
         outcome
@@ -372,6 +379,10 @@ fn write_arguments(line: &mut Line<'_>, record: &Request<'_>) {
     line.text(facts.and_then(|facts| facts.args_canon).map(Spelling::as_str));
     line.raw(r#","args_hash":"#);
     line.digest(facts.and_then(|facts| facts.args_hash.as_ref()));
+    if let Some(kept) = facts.and_then(|facts| facts.args_ref) {
+        line.raw(r#","args_ref":"#);
+        line.quoted(kept.to_string().as_bytes());
+    }
     line.raw(r#","size_bytes_in":"#);
     line.number(Some(record.arrival.size_bytes_in));
     line.raw("}");

@@ -75,6 +75,7 @@ fn entries(began: Instant) -> Vec<Entry> {
         ending,
         size_bytes_out: 2048,
         count: 1,
+        result_ref: None,
     });
     let mut entries: Vec<Entry> = finals.map(|entry| Entry::Final(Box::new(entry))).collect();
     entries.push(Entry::Intent(Box::new(Announced {
@@ -94,6 +95,7 @@ fn entries(began: Instant) -> Vec<Entry> {
         ending: walled(),
         size_bytes_out: 64,
         count: 1,
+        result_ref: None,
     })));
     let call = |receipt_id| EgressCall {
         receipt_id,
@@ -505,6 +507,7 @@ fn screening_marks_and_sizes_are_those_handed_in() {
         ending: sample::called(Risk::Low, Status::Success, Some(true)),
         size_bytes_out: 77,
         count: 3,
+        result_ref: None,
     };
     let outcome = Outcome::of(&entry, Verdict::Allow, entry.arrival.began);
     let Ending::Called {
@@ -550,7 +553,12 @@ fn fits(schema: &Json, value: &Json, root: &Json, path: &str) {
                 let required = schema["required"].as_array().unwrap();
                 let left_out = rule.as_object().unwrap().keys();
                 let left_out = left_out.filter(|name| !required.iter().any(|one| one == name.as_str()));
-                assert!(left_out.into_iter().all(|name| name == "risk_rule"), "{path}");
+                assert!(
+                    left_out
+                        .into_iter()
+                        .all(|name| ["risk_rule", "args_ref", "result_ref"].contains(&name.as_str())),
+                    "{path}"
+                );
             }
             "additionalProperties" => assert_eq!(rule, false),
             "items" => {

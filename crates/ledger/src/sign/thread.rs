@@ -107,7 +107,12 @@ impl Thread {
 
     fn sync(&self) -> io::Result<()> {
         let files = self.signer.unsynced_files()?;
-        files.iter().try_for_each(|path| File::open(path)?.sync_data())
+        files.iter().try_for_each(|path| match File::open(path) {
+            Ok(file) => file.sync_data(),
+            // It was packed, and what is packed is on the disk.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        })
     }
 
     fn sign(&mut self, size: u64) -> Result<Option<String>, SignFault> {

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use vocabulary::note::Verifier;
 
 use super::keys::KeyRing;
-use super::records::Gathered;
+use super::records::{Gathered, Pruned};
 use super::tree::ReadTree;
 use super::{Walk, leftover, leftover_in};
 use crate::chain::{BreakKind, Head, seq_of, text_member};
 use crate::checkpoint::{Checkpoint, CheckpointFiles, Stated, read_all, read_if_there};
 use crate::key::{LedgerKeyFault, stored_key};
-use crate::segment::{LedgerReader, Position, Span};
+use crate::retention::Handover;
+use crate::segment::{LedgerReader, Lines, Position, Span};
 use crate::tree::leaf_hash;
 
 /// What is to be verified, and against what.
@@ -106,52 +107,8 @@ pub fn verify_state(state: &Path, question: &Question, progress: &mut dyn FnMut(
     Ok(examination.report)
 }
 
-/// Verifies bare segments: lines and chain.
-///
-/// # Errors
-/// When a file cannot be read.
-pub fn verify_files(paths: &[PathBuf], question: &Question) -> Result<Report, CannotVerify> {
-    let mut walk = Walk::default();
-    let mut gathered = Gathered::default();
-    let mut report = Report::default();
-    for (segment, path) in (0..).zip(paths) {
-        let bytes = std::fs::read(path)?;
-        let mut offset = 0;
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let position = Position { segment, offset };
-            offset += piece.len() as u64;
-            let (line, is_whole) = match piece.strip_suffix(b"\n") {
-                Some(line) => (line, true),
-                None => (piece, false),
-            };
-            let span = Span {
-                position,
-                length: line.len() as u64,
-            };
-            let checked = match is_whole {
-                true => walk
-                    .step(span, line)
-                    .and_then(|record| gathered.meet(seq_of(line).unwrap_or_default(), &record)),
-                false => Err(BreakKind::Incomplete),
-            };
-            if let Err(kind) = checked {
-                report.fault = Some(Fault {
-                    seq: seq_of(line),
-                    file: path.clone(),
-                    offset: position.offset,
-                    kind,
-                });
-                return Ok(report);
-            }
-            report.records += u64::from(question.covers(seq_of(line).unwrap_or_default()));
-        }
-    }
-    report.open_intents = gathered.open_intents();
-    Ok(report)
-}
-
 impl Question {
-    fn covers(&self, seq: u64) -> bool {
+    pub(super) fn covers(&self, seq: u64) -> bool {
         self.from.is_none_or(|from| seq >= from) && self.to.is_none_or(|to| seq <= to)
     }
 
@@ -196,7 +153,35 @@ struct Told<'f> {
     end: Position,
 }
 
+impl Told<'_> {
+    /// The record that says that everything before the record at `seq` was removed.
+    fn removal(&self, seq: u64, prev: Option<vocabulary::Digest>) -> Option<&Pruned> {
+        let mut removals = self.gathered.pruned.iter();
+        removals.find(|removal| removal.seq.checked_add(1) == Some(seq) && Some(removal.hash) == prev)
+    }
+
+    /// The keys that handed over, in records that were removed and in those that are there.
+    fn handovers(&self) -> impl Iterator<Item = &Handover> {
+        let removal = self.first.and_then(|(seq, prev, _)| self.removal(seq, prev));
+        let gone = removal.map(|removal| removal.handovers.as_slice()).unwrap_or_default();
+        gone.iter().chain(&self.gathered.rotations)
+    }
+}
+
 type Sound<T> = Result<T, Fault>;
+
+/// Keeps the last line of each segment.
+fn keep_end(ends: &mut Vec<Span>, span: Span) {
+    match ends.last_mut() {
+        Some(last) if last.position.segment == span.position.segment => *last = span,
+        Some(_) | None => ends.push(span),
+    }
+}
+
+/// Whether an error says that a packed segment is not what was packed.
+pub(super) fn is_unsound(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
 
 impl Examination<'_> {
     fn run(
@@ -247,21 +232,19 @@ impl Examination<'_> {
         let mut lines = self.reader.lines_from(Position::START)?;
         let (mut line, mut ends): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         let mut walk = Walk::default();
-        let mut next = lines.read_into(&mut line)?;
+        let mut next = match self.next(&mut lines, &mut line)? {
+            Ok(next) => next,
+            Err(fault) => return Ok(Err(fault)),
+        };
         // Only later segments can begin later: what the first one says of itself is for its records to show.
         let is_later = next.is_some_and(|span| span.position.segment > 1);
         let first_seq = seq_of(&line).filter(|_| is_later).unwrap_or(1);
         let prev = text_member(&line, br#","prev_hash":""#).and_then(vocabulary::Digest::parse);
         let first = next.map(|span| (first_seq, prev, span.position));
+        let position = next.map(|span| span.position);
         let tree = match ReadTree::after(first_seq.saturating_sub(1), folder, signed, wanted) {
             Ok(tree) => tree,
-            Err(_) => {
-                return Ok(Err(self.at(
-                    next.map(|span| span.position),
-                    Some(first_seq),
-                    BreakKind::Pruned,
-                )));
-            }
+            Err(_) => return Ok(Err(self.at(position, Some(first_seq), BreakKind::Pruned))),
         };
         let mut told = Told {
             tree,
@@ -285,20 +268,20 @@ impl Examination<'_> {
                 return Ok(Err(self.at(Some(span.position), seq, kind)));
             }
             self.report.records += u64::from(self.question.covers(place));
-            told.tree.push(leaf_hash(&line), span.position);
+            told.tree.push(leaf_hash(&line), Some(span.position));
             told.last_seq = place;
             told.end = Position {
                 offset: span.position.offset + span.length + 1,
                 ..span.position
             };
-            match ends.last_mut() {
-                Some(last) if last.position.segment == span.position.segment => *last = span,
-                Some(_) | None => ends.push(span),
-            }
+            keep_end(&mut ends, span);
             if place.is_multiple_of(TOLD_EVERY) {
                 progress(place);
             }
-            next = lines.read_into(&mut line)?;
+            next = match self.next(&mut lines, &mut line)? {
+                Ok(next) => next,
+                Err(fault) => return Ok(Err(fault)),
+            };
         }
         Ok(match leftover(&self.reader, &ends)? {
             Some(position) => Err(self.at(Some(position), Some(told.last_seq + 1), BreakKind::Incomplete)),
@@ -306,15 +289,26 @@ impl Examination<'_> {
         })
     }
 
+    /// The next line; a packed segment that does not unpack is a break, and no fault of the disk.
+    fn next(&self, lines: &mut Lines, line: &mut Vec<u8>) -> io::Result<Sound<Option<Span>>> {
+        match lines.read_into(line) {
+            Ok(next) => Ok(Ok(next)),
+            Err(error) if is_unsound(&error) => {
+                let position = Position {
+                    segment: lines.segment(),
+                    offset: 0,
+                };
+                Ok(Err(self.at(Some(position), None, BreakKind::Unreadable)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// A log that does not begin with its first record must say what was removed.
     fn judge_start(&self, told: &Told<'_>) -> Sound<()> {
         match told.first {
             Some((seq, prev, position)) if seq > 1 => {
-                let removed = told
-                    .gathered
-                    .pruned
-                    .iter()
-                    .any(|(last, hash)| *last == seq - 1 && Some(*hash) == prev);
+                let removed = told.removal(seq, prev).is_some();
                 let is_range = self.question.from.is_some() || self.question.to.is_some();
                 match removed || is_range {
                     true => Ok(()),
@@ -326,7 +320,7 @@ impl Examination<'_> {
     }
 
     fn judge_checkpoints(&mut self, key: &Verifier, notes: &[Stated], told: &Told<'_>) -> Sound<()> {
-        let Some(ring) = KeyRing::around(key, &told.gathered.rotations) else {
+        let Some(ring) = KeyRing::around(key, told.handovers()) else {
             return Err(self.at_list(None, 0, BreakKind::Signature));
         };
         if notes.is_empty() {
@@ -421,7 +415,7 @@ impl Examination<'_> {
                 kind,
             })
         };
-        let ring = KeyRing::around(key, &told.gathered.rotations);
+        let ring = KeyRing::around(key, told.handovers());
         let keys = ring.as_ref().map_or(&[][..], KeyRing::all);
         match Checkpoint::open(note, keys) {
             Err(_) => fault(BreakKind::Signature),
@@ -439,7 +433,7 @@ impl Examination<'_> {
         let Position { segment, offset } = position.unwrap_or(Position { segment: 1, offset: 0 });
         Fault {
             seq,
-            file: self.reader.path(segment),
+            file: self.reader.file_of(segment),
             offset,
             kind,
         }

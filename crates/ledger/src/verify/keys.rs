@@ -2,8 +2,8 @@
 
 use vocabulary::note::Verifier;
 
-use super::records::Rotation;
 use crate::checkpoint::{Checkpoint, Stated};
+use crate::retention::Handover;
 
 /// The keys of a log, in their order, and the place of the record by which each took over.
 pub(super) struct KeyRing {
@@ -13,10 +13,10 @@ pub(super) struct KeyRing {
 
 impl KeyRing {
     /// The keys that a trusted one vouches for; `None` where the trusted one is not among them, or they do not follow each other.
-    pub(super) fn around(trusted: &Verifier, rotations: &[Rotation]) -> Option<Self> {
+    pub(super) fn around<'h>(trusted: &Verifier, handovers: impl Iterator<Item = &'h Handover>) -> Option<Self> {
         let mut keys = Vec::new();
         let mut since = Vec::new();
-        for rotation in rotations {
+        for rotation in handovers {
             let (old, new) = (
                 Verifier::parse(&rotation.old).ok()?,
                 Verifier::parse(&rotation.new).ok()?,

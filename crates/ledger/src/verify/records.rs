@@ -7,25 +7,22 @@ use vocabulary::json::Value;
 
 use super::OF_RECORDS;
 use crate::chain::BreakKind;
-use crate::sign::ROTATION;
+use crate::retention::{Handover, PRUNED, read_handovers};
 
-/// The action of the record that says how far the log's beginning was removed. Its subject is the place and the hash of the
-/// last record that went.
-const PRUNED: &str = "ledger.prune";
-
-/// A key handed over to another.
-pub(super) struct Rotation {
+/// What a record says of a removed beginning.
+pub(super) struct Pruned {
+    /// The last record that was removed.
     pub(super) seq: u64,
-    pub(super) old: String,
-    pub(super) new: String,
+    pub(super) hash: Digest,
+    /// The keys that handed over in what was removed.
+    pub(super) handovers: Vec<Handover>,
 }
 
 /// What was gathered from the records so far.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) rotations: Vec<Rotation>,
-    /// The places and hashes of last records that were removed.
-    pub(super) pruned: Vec<(u64, Digest)>,
+    pub(super) rotations: Vec<Handover>,
+    pub(super) pruned: Vec<Pruned>,
     /// What open intents announce, by receipt id.
     intents: HashMap<String, Digest>,
 }
@@ -77,19 +74,13 @@ impl Gathered {
         let (Some(action), Some(subject)) = (text(record, "action"), text(record, "subject")) else {
             return;
         };
-        if action == ROTATION && text(record, "result") == Some("allow") {
-            let message = text(record, "message").unwrap_or_default();
-            self.rotations.push(Rotation {
-                seq,
-                old: message.rsplit(' ').next().unwrap_or_default().to_owned(),
-                new: subject.to_owned(),
-            });
-        }
+        self.rotations.extend(Handover::of_record(seq, record));
         if action == PRUNED
             && let Some((seq, hash)) = subject.split_once(' ')
             && let (Ok(seq), Some(hash)) = (seq.parse(), Digest::parse(hash))
+            && let Some(handovers) = read_handovers(text(record, "message").unwrap_or_default())
         {
-            self.pruned.push((seq, hash));
+            self.pruned.push(Pruned { seq, hash, handovers });
         }
     }
 }

@@ -8,7 +8,6 @@ use vocabulary::Digest;
 
 use crate::segment::Position;
 use crate::tiles::{GrowingTree, Tile, TileFault, TileReader, WIDTH};
-use crate::tree;
 
 /// A tile that says something else than the records.
 pub(super) struct Doubt {
@@ -29,7 +28,7 @@ pub(super) struct ReadTree<'f> {
     /// Up to here the tiles are to be compared.
     signed: u64,
     /// Where the records of the tile that is being filled stand.
-    positions: Vec<Position>,
+    positions: Vec<Option<Position>>,
     doubt: Option<Doubt>,
 }
 
@@ -41,27 +40,25 @@ impl<'f> ReadTree<'f> {
         signed: u64,
         wanted: impl Iterator<Item = u64>,
     ) -> Result<Self, TileFault> {
-        let tree = match before {
-            0 => GrowingTree::default(),
-            _ => GrowingTree::load(folder, before)?,
-        };
-        let mut roots: BTreeMap<u64, Option<Digest>> = wanted.map(|size| (size, None)).collect();
-        let mut tiles = TileReader::new(folder, before);
-        for (size, root) in roots.range_mut(..=before) {
-            *root = Some(tree::root(&mut tiles, *size)?);
-        }
-        Ok(Self {
+        let mut read = Self {
             folder,
-            tree,
-            roots,
+            tree: GrowingTree::default(),
+            roots: wanted.map(|size| (size, None)).collect(),
             signed,
             positions: Vec::new(),
             doubt: None,
-        })
+        };
+        // The tiles above the lowest are made again and compared, as those of records that are there.
+        let mut tiles = TileReader::new(folder, signed);
+        for index in 0..before {
+            let leaf = tiles.leaf(index)?;
+            read.push(leaf, None);
+        }
+        Ok(read)
     }
 
-    /// Takes in a record's hash.
-    pub(super) fn push(&mut self, leaf: Digest, position: Position) {
+    /// Takes in a record's hash, and where it stands if it is there.
+    pub(super) fn push(&mut self, leaf: Digest, position: Option<Position>) {
         self.tree.push(leaf);
         self.positions.push(position);
         let size = self.tree.size();
@@ -113,7 +110,7 @@ impl<'f> ReadTree<'f> {
             tile: path,
             offset: place * 32,
             seq: index + 1,
-            record: of_leaf.and_then(|place| self.positions.get(place)).copied(),
+            record: of_leaf.and_then(|place| self.positions.get(place)).copied().flatten(),
         });
     }
 }

@@ -17,6 +17,7 @@ use vocabulary::{Digest, ReceiptId};
 use super::{StoreFault, open_file};
 
 mod blocks;
+mod forget;
 pub(crate) mod filter;
 mod read;
 mod rows;
@@ -260,6 +261,7 @@ fn stretch(block: i64) -> (i64, i64) {
 fn add_batch(connection: &mut Connection, reader: &LedgerReader) -> Result<usize, StoreFault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = resume(&transaction, reader)?;
+    forget::what_is_gone(&transaction, reader)?;
     let mut lines = reader.lines_from(start).map_err(StoreFault::Ledger)?;
     let mut rows = Rows::prepare(&transaction)?;
     let mut group: [Vec<u8>; GROUP] = Default::default();

@@ -79,6 +79,7 @@ fn of_config(config: &Config) -> Vec<Finding> {
         writable("state", state),
         writable("store", &state.join("state.db")),
         writable("log", &state.join("ledger")),
+        retention(config, &Clock::system()),
         clock(&Clock::system(), newest(&state.join("ledger"))),
     ]
 }
@@ -112,6 +113,27 @@ fn writable(check: &'static str, path: &Path) -> Finding {
             ..finding(check, Some(false), format!("{}: {error}", path.display()))
         },
         None => finding(check, Some(false), format!("{}: no such directory", path.display())),
+    }
+}
+
+/// Whether the log stays as small as it is meant to.
+fn retention(config: &Config, clock: &Clock) -> Finding {
+    let wanted = crate::wire_up::retention(&config.audit);
+    let room = match ledger::room(&config.state.dir, &wanted, clock.now()) {
+        Ok(room) => room,
+        Err(error) => return finding("retention", Some(false), format!("the log cannot be read: {error}")),
+    };
+    let told = format!("the log has {} bytes and may have {}", room.bytes, wanted.max_bytes);
+    match room.is_pressed(&wanted) {
+        false => finding("retention", Some(true), told),
+        true => Finding {
+            remedy: Some("make room: raise `audit.retention.max_bytes` beside a larger disk, or lower `min_days`"),
+            ..finding(
+                "retention",
+                Some(false),
+                format!("pressure: {told}; {} of them may not go", room.floor_bytes),
+            )
+        },
     }
 }
 

@@ -13,6 +13,7 @@ fn submit(ending: Ending) -> Submission {
         ending,
         size_bytes_out: 10,
         count: 1,
+        result_ref: None,
     };
     let (reply, _) = oneshot::channel();
     Submission {
@@ -138,6 +139,7 @@ fn a_shared_record_does_not_state_what_differs_and_states_the_rest() {
         MessageFacts {
             args_hash: None,
             args_canon: None,
+            args_ref: None,
             ..alike.clone()
         }
     );

@@ -23,7 +23,7 @@ fn open(folder: &Folder) -> (Ledger, Faults) {
     let prepared = prepare(folder.path(), &settings).unwrap();
     let faults = prepared.tail.faults.clone();
     (
-        Ledger::start(prepared.tail, prepared.chain, prepared.signer, &settings).unwrap(),
+        Ledger::start(prepared.tail, prepared.chain, prepared.signer, &settings, None).unwrap(),
         faults,
     )
 }
@@ -129,6 +129,7 @@ fn who_waits_for_the_disk_is_as_the_table_says() {
             ending,
             size_bytes_out: 0,
             count: 1,
+            result_ref: None,
         }))
     };
     let intent = |risk| {
@@ -238,6 +239,7 @@ async fn a_caller_waits_for_no_disk_and_no_slow_write_itself() {
         ending,
         size_bytes_out: 0,
         count: 1,
+        result_ref: None,
     };
     let low = last(sample::called(Risk::Low, Status::Success, Some(true)));
     let high = last(sample::called(Risk::High, Status::Success, Some(true)));
@@ -274,6 +276,7 @@ fn writer(Prepared { tail, chain, .. }: Prepared, settings: &Settings) -> Writer
         synced: true.into(),
         last_seq: 0.into(),
         synced_seq: 0.into(),
+        pressed: false.into(),
     });
     let (syncer, _thread) = Syncer::start(settings.commit_interval, Arc::clone(&health)).unwrap();
     Writer::new(tail, chain, syncer, health, settings)
@@ -325,6 +328,7 @@ fn a_caller_writes_for_itself_while_nobody_else_does_and_queues_while_somebody_d
         ending: sample::called(Risk::Low, Status::Success, Some(true)),
         size_bytes_out: 0,
         count: 1,
+        result_ref: None,
     };
     assert_eq!(inline.write_now(&low).map(|written| written.seq), Some(1));
     let held = inline.hold();
@@ -360,6 +364,7 @@ fn a_refusal_that_ends_a_call_under_way_is_no_part_of_a_flood() {
             ending: sample::refused(ReasonCode::DenyReceiptUnavailable),
             size_bytes_out: 0,
             count: 1,
+            result_ref: None,
         })))
     });
     write_all(&mut writer, finals);
