@@ -2,6 +2,7 @@
 
 mod activity;
 mod apart;
+mod beside;
 mod broken;
 mod certificates;
 mod configuration;
@@ -39,4 +40,5 @@ mod stdio;
 mod tls;
 mod tokens;
 mod trust;
+mod turncoats;
 mod urls;

@@ -1,5 +1,6 @@
 //! Plugs the rooms together and runs the gateway until it is told to stop.
 
+mod breather;
 mod descriptors;
 mod discovery;
 mod identities;
@@ -10,6 +11,7 @@ mod processes;
 mod quotas;
 mod reload;
 mod running;
+mod seen;
 mod state_files;
 mod suppose;
 mod tier;

@@ -14,6 +14,7 @@ use vocabulary::{Digest, Timestamp};
 pub(crate) mod activity;
 pub(crate) mod identities;
 pub(crate) mod inventory;
+pub(crate) mod items;
 pub(crate) mod quotas;
 pub(crate) mod tokens;
 pub(crate) mod words;
@@ -221,6 +222,18 @@ const MIGRATIONS: &[&str] = &[
         identity_digest BLOB NOT NULL,
         PRIMARY KEY (server, kind, name, definition)
     ) STRICT;",
+    "CREATE TABLE items (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        seen BLOB NOT NULL,
+        approved BLOB,
+        approved_definition BLOB,
+        presence TEXT NOT NULL CHECK (presence IN ('offered', 'vanished')),
+        PRIMARY KEY (server, kind, name, seen)
+    ) STRICT;
+    ALTER TABLE servers ADD COLUMN listed TEXT NOT NULL DEFAULT '';",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {
