@@ -133,7 +133,10 @@ fn full_template(name: &str) -> Value {
 
 /// The lists of a server, each on pages of seven.
 #[derive(Clone, Default)]
-struct Pages(Arc<Mutex<Vec<(&'static str, Vec<String>)>>>);
+struct Pages(Arc<Mutex<Lists>>);
+
+/// The entries of each list, by its member.
+type Lists = Vec<(&'static str, Vec<String>)>;
 
 const PAGE: usize = 7;
 
@@ -299,7 +302,7 @@ async fn every_change_of_every_member_of_every_kind_waits_and_nothing_else_does(
                     "system".to_owned(),
                     format!("peer/{id}"),
                 ];
-                assert!(after.iter().any(|told| *told == record), "{what} {after:?}");
+                assert!(after.contains(&record), "{what} {after:?}");
             }
             let first = definitions[0][kind.id].as_str().unwrap();
             for (method, params) in uses(kind, first) {

@@ -140,9 +140,10 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         seen: Digest::of(name.as_bytes()),
         approved: (kind != ItemKind::Template).then(|| Digest::of(b"before")),
         approved_definition: (kind == ItemKind::Prompt).then(|| b"before".as_slice().into()),
-        presence: match kind {
-            ItemKind::Resource => Presence::Vanished,
-            _ => Presence::Offered,
+        presence: if kind == ItemKind::Resource {
+            Presence::Vanished
+        } else {
+            Presence::Offered
         },
     };
     let mut server = StoredServer {

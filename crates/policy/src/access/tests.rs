@@ -579,7 +579,7 @@ fn what_waits_is_not_there_and_what_nobody_lists_depends_on_the_trust() {
     use crate::inventory::Inventory;
     use crate::tests::{discovered, facts, rules};
     use crate::{ItemKind, ItemsSeen, merge_items};
-    let raw = |text: &str| std::sync::Arc::<[u8]>::from(text.as_bytes());
+    let raw = |text: &str| Arc::<[u8]>::from(text.as_bytes());
     let lists = |word: &str| {
         std::collections::BTreeMap::from([
             (

@@ -211,9 +211,11 @@ fn definitions_that_cannot_be_believed_are_left_out_and_told() {
     let faults: Vec<(usize, DefinitionFault)> = merged
         .events
         .iter()
-        .filter_map(|event| match &event.change {
-            Change::ItemRejected { position, fault, .. } => Some((*position, *fault)),
-            _ => None,
+        .filter_map(|event| {
+            let Change::ItemRejected { position, fault, .. } = &event.change else {
+                return None;
+            };
+            Some((*position, *fault))
         })
         .collect();
     use DefinitionFault::{BadName, DuplicateName, NotAnObject, TooLarge, Unreadable};
