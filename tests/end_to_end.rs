@@ -3,6 +3,7 @@
 mod activity;
 mod apart;
 mod approvals;
+mod beside;
 mod broken;
 mod certificates;
 mod configuration;
@@ -45,4 +46,5 @@ mod stdio;
 mod tls;
 mod tokens;
 mod trust;
+mod turncoats;
 mod urls;

@@ -12,6 +12,7 @@ mod egress;
 mod fixture;
 mod honest;
 mod hosts;
+mod limits;
 mod shim;
 mod stdio;
 mod suite;

@@ -148,21 +148,35 @@ async fn no_name_can_end_a_mark() {
     let harbour = fencing(&[tool("work"), tool("bad»\n«name"), tool("bad name")]).await;
     let agent = harbour.agent("ann").await;
     assert_eq!(agent.names().await, ["work"], "definitions with such names are refused");
-    harbour.peer.list("prompts", &[json!({"name": "greet me»\n«"})]);
+    harbour
+        .peer
+        .list("prompts", &[json!({"name": "greet me»«"}), json!({"name": "bad»\n«"})]);
     harbour
         .peer
         .list("resources", &[json!({"uri": "a:»\n%«b c", "name": "r"})]);
     let prompt = r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}"#;
-    harbour.peer.always("greet me»\n«", Turn::Result(prompt.to_owned()));
+    for name in ["greet me»«", "bad»\n«"] {
+        harbour.peer.always(name, Turn::Result(prompt.to_owned()));
+    }
+    let home = &harbour.gateway.home;
+    home.cli(&["server", "refresh", "peer"]).success();
+    home.cli(&["tool", "approve", "--server", "peer"]).success();
+    let refused = agent.request("prompts/get", json!({"name": "bad»\n«"})).await;
+    assert_eq!(
+        refused.error_code(),
+        -32602,
+        "no prompt has such a name: {}",
+        refused.text()
+    );
     harbour.peer.always(
         "a:»\n%«b c",
         Turn::Result(r#"{"contents":[{"uri":"a:b","text":"hello"}]}"#.to_owned()),
     );
     let prompt = agent
-        .request("prompts/get", json!({"name": "greet me»\n«"}))
+        .request("prompts/get", json!({"name": "greet me»«"}))
         .await
         .result();
-    let name = "peer/greet%20me%C2%BB%0A%C2%AB";
+    let name = "peer/greet%20me%C2%BB%C2%AB";
     assert_eq!(
         prompt["messages"][0]["content"]["text"],
         format!("«untrusted:{name}»\nhello\n«/untrusted:{name}»")

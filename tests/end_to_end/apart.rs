@@ -163,6 +163,12 @@ async fn what_an_unknown_server_offers_beside_its_tools_waits_for_approval() {
     assert_eq!((names("prompts").await, names("resources").await), (vec![], vec![]));
     let refused = ann.request("prompts/get", json!({"name": "greet"})).await;
     assert!(!refused.last()["error"].is_null(), "{}", refused.text());
+    gateway.home.cli(&["tool", "approve", "shady/work"]).success();
+    assert_eq!(
+        (names("prompts").await, names("resources").await),
+        (vec![], vec![]),
+        "each is approved for itself"
+    );
     gateway.home.cli(&["tool", "approve", "shady/*"]).success();
     eventually("they are listed", 20, async || {
         names("prompts").await == ["greet"] && names("resources").await == ["note"]

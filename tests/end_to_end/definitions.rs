@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Gateway, Issuer, Server, Setup, records, tool};
+use crate::support::{Agent, Gateway, Harbour, Issuer, Peer, Server, Setup, Speaks, records, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_definition_is_refused_or_quarantined_and_on_record() {
@@ -80,6 +80,69 @@ async fn a_malformed_definition_is_refused_or_quarantined_and_on_record() {
     assert!(refused.count() >= 3, "the twins, the long one and the ambiguous one");
     assert_eq!(files.calls().len(), 0);
     assert_eq!(agent.call("good", json!({})).await.result()["isError"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_ten_megabytes_is_left_out_and_takes_nothing_with_it() {
+    // R214
+    let peer = Peer::start(Speaks::Legacy, &[]).await;
+    let huge = "a".repeat(10 << 20);
+    let described = |name: &str| json!({"name": name, "description": huge, "inputSchema": {"type": "object"}});
+    peer.list("tools", &[tool("before"), described("huge"), tool("after")]);
+    peer.list(
+        "prompts",
+        &[json!({"name": "greet"}), json!({"name": "huge", "description": huge})],
+    );
+    let harbour = Harbour::before(peer, |setup| setup).await;
+    let (agent, home) = (harbour.agent("ann").await, &harbour.gateway.home);
+    assert_eq!(agent.names().await, ["after", "before"]);
+    let prompts = agent.request("prompts/list", json!({})).await.result();
+    let names: Vec<&str> = prompts["prompts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|prompt| prompt["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["greet"]);
+    let answer = agent.call("huge", json!({})).await;
+    assert_eq!(answer.error_code(), -32602, "{}", answer.text());
+    let refused = records::list(home, &["--type", "inventory", "--limit", "1000"]);
+    let mut told: Vec<&str> = refused
+        .iter()
+        .filter(|record| record["action"] == "definition_refused")
+        .map(|record| record["message"].as_str().unwrap())
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            "definition 1 of a prompt was left out: the definition is larger than 256 KiB",
+            "definition 1 was left out: the definition is larger than 256 KiB"
+        ]
+    );
+    assert_eq!(harbour.peer.asked("tools/call").len(), 0);
+    harbour.serves_others("before").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_tools_of_one_name_on_two_pages_neither_is_there() {
+    // R214
+    let files = Server::start(&[]).await;
+    let mut twin = tool("read");
+    twin["description"] = json!("the other one");
+    files.offer(&[tool("read"), tool("write"), twin]);
+    files.list_one_by_one();
+    let issuer = Issuer::start().await;
+    let gateway = Setup::with(&issuer, &files).start().await;
+    let agent = Agent::connect(&gateway, "/mcp/files", &issuer.token("ann")).await;
+    assert_eq!(agent.names().await, ["write"]);
+    assert_eq!(agent.call("read", json!({})).await.error_code(), -32602);
+    let refused = records::list(&gateway.home, &["--type", "inventory", "--limit", "1000"]);
+    let told = refused.iter().filter(|record| record["action"] == "definition_refused");
+    let told: Vec<(&Value, &Value)> = told.map(|record| (&record["subject"], &record["message"])).collect();
+    let why = json!("definition 2 was left out: the server defines the name more than once");
+    assert_eq!(told, [(&json!("files/read"), &why)]);
+    assert_eq!(files.calls().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

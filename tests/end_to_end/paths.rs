@@ -265,6 +265,31 @@ async fn a_link_that_is_swapped_during_the_call_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_is_swapped_for_a_link_during_the_call_shows_nothing_else() {
+    // R144
+    let scene = Scene::set(|setup| setup).await;
+    let [agent, _] = scene.everybody().await;
+    let (workspace, moved) = (scene.workspace(), scene.root().join("moved"));
+    std::fs::create_dir(scene.root().join("outside/notes")).unwrap();
+    std::fs::write(scene.root().join("outside/notes/a.txt"), "hunter2").unwrap();
+    let arguments = json!({"path": "notes/a.txt", "wait": true});
+    let swap = async {
+        eventually("the call is under way", 30, async || workspace.join("waiting").exists()).await;
+        std::fs::rename(&workspace, &moved).unwrap();
+        symlink(scene.root().join("outside"), &workspace).unwrap();
+        std::fs::write(moved.join("go"), "").unwrap();
+    };
+    let (text, ()) = tokio::join!(told(&agent, "read", arguments), swap);
+    assert_eq!(text, "within", "the process has the directory that it was given");
+    let answer = agent.call("read", json!({"path": "notes/a.txt"})).await;
+    assert_eq!(answer.reason_codes(), ["DENY_SANDBOX_UNAVAILABLE"], "{}", answer.text());
+    assert_eq!(count(&agent).await, "1");
+    std::fs::remove_file(&workspace).unwrap();
+    std::fs::rename(&moved, &workspace).unwrap();
+    assert_eq!(told(&agent, "read", json!({"path": "notes/a.txt"})).await, "within");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_is_gone_or_a_link_ends_every_call_with_a_path() {
     // R144
     let scene = Scene::set(|setup| setup).await;

@@ -91,7 +91,7 @@ fn full(name: &str) -> Value {
 }
 
 /// The definition with one member set, or taken out where the value is `null`.
-fn changed(mut definition: Value, pointer: &str, value: &str) -> Value {
+pub(super) fn changed(mut definition: Value, pointer: &str, value: &str) -> Value {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let name = name.replace("~1", "/");
     let value: Value = serde_json::from_str(value).unwrap();
@@ -105,7 +105,7 @@ fn changed(mut definition: Value, pointer: &str, value: &str) -> Value {
 }
 
 /// The same value with every object's members the other way round, and blanks between.
-fn spelled_otherwise(value: &Value) -> String {
+pub(super) fn spelled_otherwise(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members: Vec<String> = members
@@ -313,14 +313,14 @@ async fn what_changed_is_told_in_words_and_approved_as_it_was_told() {
 }
 
 /// One line of the inventory.
-fn entry(home: &Home, id: &str) -> Value {
+pub(super) fn entry(home: &Home, id: &str) -> Value {
     let entries = entries(home);
     let found = entries.iter().find(|entry| entry["id"] == id);
     found.unwrap_or_else(|| panic!("no {id} in {entries:?}")).clone()
 }
 
 /// What the log says of the inventory: action, actor and subject.
-fn told(home: &Home) -> Vec<[String; 3]> {
+pub(super) fn told(home: &Home) -> Vec<[String; 3]> {
     let records = records::list(home, &["--type", "inventory", "--limit", "100000"]);
     let text = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
     let row = |record: &Value| ["action", "actor", "subject"].map(|name| text(record, name));

@@ -1,6 +1,7 @@
 //! Plugs the rooms together and runs the gateway until it is told to stop.
 
 mod approvals;
+mod breather;
 mod descriptors;
 mod discovery;
 mod identities;
@@ -12,6 +13,7 @@ mod processes;
 mod quotas;
 mod reload;
 mod running;
+mod seen;
 mod state_files;
 mod suppose;
 mod tier;

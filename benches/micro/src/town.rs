@@ -55,6 +55,7 @@ pub(crate) fn snapshot(looking: Looking) -> Result<PolicySnapshot> {
             server: id,
             instructions: None,
             shown: vec![Shown::to_all(definitions)],
+            told: Vec::new(),
             cut: None,
             doubtful: Default::default(),
         };

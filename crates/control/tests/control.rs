@@ -57,6 +57,7 @@ impl Desk {
             server: id(),
             instructions: None,
             shown: vec![Shown::to_all(vec![DEFINITION.as_bytes().into()])],
+            told: Vec::new(),
             cut: None,
             doubtful: Default::default(),
         };

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use policy::{Inventory, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
+use policy::{Inventory, ItemEntry, ItemKind, QuarantineCause, Rules, ServerFacts, Standing, StoredServer, ToolEntry};
 use screening::arguments::{FieldRules, Fields};
 use screening::detect::Detector;
 use screening::imitation::{Offered, shadowing};
@@ -196,6 +196,9 @@ impl Snapshot {
         for place in doubtful(&inventory, &plan.screening) {
             inventory.doubt(place);
         }
+        for place in doubtful_items(&inventory, &plan.screening) {
+            inventory.doubt_item(place);
+        }
         Self {
             rules: plan.rules.clone(),
             identity: plan.identity,
@@ -340,14 +343,30 @@ fn shadowed(inventory: &Inventory) -> Vec<(usize, Shadowing)> {
     found.retain(|(place, _)| {
         entries
             .get(*place)
-            .is_some_and(|entry| entry.standing == Standing::Approved || waits(entry))
+            .is_some_and(|entry| entry.standing == Standing::Approved || waits(&entry.standing))
     });
     found
 }
 
-/// Whether a tool waits for no other reason than that nobody has looked at it yet.
-fn waits(entry: &ToolEntry) -> bool {
-    match &entry.standing {
+/// The same of what is no tool.
+fn doubtful_items(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<usize> {
+    let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
+    let is_doubtful = |entry: &ItemEntry| match entry.id.kind {
+        ItemKind::Instructions => std::str::from_utf8(&entry.definition)
+            .map_or(true, |text| screening::definition::is_doubtful_text(text, detector)),
+        ItemKind::Tool | ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
+            screening::definition::is_doubtful(&entry.definition, detector)
+        }
+    };
+    let items = inventory.items().iter().enumerate();
+    let waiting = items.filter(|(_, entry)| waits(&entry.standing));
+    let doubtful = waiting.filter(|(_, entry)| is_doubtful(entry));
+    doubtful.map(|(place, _)| place).collect()
+}
+
+/// Whether something waits for no other reason than that nobody has looked at it yet.
+fn waits(standing: &Standing) -> bool {
+    match standing {
         Standing::Quarantined(QuarantineCause::FirstSight | QuarantineCause::NewTool) => true,
         Standing::Approved
         | Standing::Disabled
@@ -364,7 +383,8 @@ fn waits(entry: &ToolEntry) -> bool {
 /// Tools that wait for approval because of what their definitions hold.
 fn doubtful(inventory: &Inventory, screening: &screening::result::Rules) -> Vec<usize> {
     let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
-    let waiting = inventory.tools().iter().enumerate().filter(|(_, entry)| waits(entry));
+    let tools = inventory.tools().iter().enumerate();
+    let waiting = tools.filter(|(_, entry)| waits(&entry.standing));
     let doubtful = waiting.filter(|(_, entry)| screening::definition::is_doubtful(&entry.definition, detector));
     doubtful.map(|(place, _)| place).collect()
 }

@@ -18,6 +18,7 @@ use crate::decide::{Decision, Grounds, Open, RuleOutcome, Scene, Verdict};
 use crate::entities::{Likeness, kind_type, offered_entity, offered_uid, server_uid};
 use crate::inventory::entry::{Standing, ToolEntry};
 use crate::inventory::snapshot::{NotKnown, PolicySnapshot, Provenance, builtin};
+use crate::inventory::word::ItemKind;
 use crate::permit::Permit;
 use crate::rules::{Condition, ResourceUse, Rule};
 use crate::visible::{Foresight, View};
@@ -142,6 +143,15 @@ impl PolicySnapshot {
             .is_ok_and(|(_, _, outlook)| outlook.view(self.rules()) == View::Visible)
     }
 
+    /// The same of something that nobody need offer, as far as the rules go.
+    fn could_by_rules(&self, caller: &Caller, action: &str, target: &Target) -> bool {
+        let caller = self.adopt(caller);
+        caller.principal().servers.covers(target.server())
+            && self
+                .enter_rules(&caller, action, target.clone())
+                .is_ok_and(|(_, _, outlook)| outlook.view(self.rules()) == View::Visible)
+    }
+
     /// Whether the caller could get some prompt of a server: any, or one that a rule names.
     #[must_use]
     pub fn could_get_some_prompt(&self, caller: &Caller, server: &ServerId) -> bool {
@@ -151,7 +161,8 @@ impl PolicySnapshot {
         };
         let mut names = self.names_in_rules(TargetKind::Prompt, server);
         names.any(|name| self.could(caller, "prompts/get", &prompt(name)))
-            || self.could(caller, "prompts/get", &prompt("some-prompt"))
+            || self.inventory().has_usable(server, &[ItemKind::Prompt])
+                && self.could_by_rules(caller, "prompts/get", &prompt("some-prompt"))
     }
 
     /// Whether the caller could read some resource of a server: any, or one that a rule names.
@@ -163,7 +174,10 @@ impl PolicySnapshot {
         };
         let mut uris = self.names_in_rules(TargetKind::Resource, server);
         uris.any(|uri| self.could(caller, "resources/read", &resource(uri)))
-            || self.could(caller, "resources/read", &resource("some:resource"))
+            || self
+                .inventory()
+                .has_usable(server, &[ItemKind::Resource, ItemKind::Template])
+                && self.could_by_rules(caller, "resources/read", &resource("some:resource"))
     }
 
     /// What rules call things of one kind on a server.
@@ -253,10 +267,47 @@ impl PolicySnapshot {
             Some(Standing::Disabled) => return Err(builtin(ReasonCode::DenyToolDisabled, target.entry())),
             Some(Standing::Approved) | None => {}
         }
-        let is_beside_tools = matches!(target, Target::Resource { .. } | Target::Prompt { .. });
-        if is_beside_tools && self.inventory().awaits_approval(target.server()) {
-            return Err(builtin(ReasonCode::DenyToolQuarantined, None));
+        self.heed_pins(&target)?;
+        self.enter_rules(caller, action, target)
+    }
+
+    /// What a server says of its prompts, resources and templates is pinned as its tools are: what waits is not there.
+    fn heed_pins(&self, target: &Target) -> Result<(), NotKnown> {
+        let inventory = self.inventory();
+        let (kind, server, name, standing) = match target {
+            Target::Tool(_) | Target::Server(_) => return Ok(()),
+            Target::Prompt { server, name } => {
+                let kind = ItemKind::Prompt;
+                (kind, server, name, inventory.standing_of(server, kind, name))
+            }
+            Target::Resource { server, uri } => {
+                let listed = inventory.standing_of(server, ItemKind::Resource, uri);
+                // A completion names a template by its own spelling.
+                let spelled = || inventory.standing_of(server, ItemKind::Template, uri);
+                let fitting = || inventory.standing_by_template(server, uri);
+                (
+                    ItemKind::Resource,
+                    server,
+                    uri,
+                    listed.or_else(spelled).or_else(fitting),
+                )
+            }
+        };
+        match standing {
+            Some(Standing::Approved) => Ok(()),
+            Some(Standing::Quarantined(_)) => Err(builtin(ReasonCode::DenyToolQuarantined, None)),
+            Some(Standing::Disabled) => Err(builtin(ReasonCode::DenyToolDisabled, None)),
+            None if inventory.may_be_asked_unlisted(server, kind, name) => Ok(()),
+            None => Err(builtin(ReasonCode::DenyToolNotFound, None)),
         }
+    }
+
+    fn enter_rules(
+        &self,
+        caller: &Caller,
+        action: &str,
+        target: Target,
+    ) -> Result<(Target, Case, Arc<Outlook>), NotKnown> {
         if !target.suits(action) {
             return Err(builtin(ReasonCode::DenyNoMatchingRule, target.entry()));
         }

@@ -9,6 +9,7 @@ use vocabulary::{
     ToolId, ToolName, Trust,
 };
 
+pub(crate) mod beside;
 pub(crate) mod diff;
 pub(crate) mod entry;
 pub(crate) mod identity;
@@ -22,7 +23,7 @@ use entry::{
     Before, DefinitionFault, InputState, OutputState, QuarantineCause, ReadDefinition, Schemas, Standing, ToolEntry,
     read,
 };
-use identity::ServerIdentity;
+use identity::{ServerIdentity, is_vouched_for};
 use item::ItemEntry;
 use pin::{Presence, StoredServer, StoredTool};
 use word::{ItemId, ItemKind, Word};
@@ -106,6 +107,12 @@ pub struct Inventory {
     tools: Vec<Arc<ToolEntry>>,
     places: HashMap<ServerId, HashMap<Arc<str>, usize>>,
     items: Vec<Arc<ItemEntry>>,
+    /// What is not offered and has a pin all the same.
+    vanished: BTreeSet<ItemId>,
+    /// Servers that the operator vouches for and of which no pin was ever given up: what they list and nobody has seen is welcome.
+    welcome: BTreeSet<ServerId>,
+    /// What is approved of each kind, in one digest: another one means that lists may differ.
+    marks: BTreeMap<(ServerId, ItemKind), Digest>,
 }
 
 impl Inventory {
@@ -114,10 +121,15 @@ impl Inventory {
     pub fn assemble(facts: &[ServerFacts], stored: &[StoredServer], risk_of: RiskOf<'_>) -> Self {
         let mut servers = BTreeMap::new();
         let (mut tools, mut items) = (Vec::new(), Vec::new());
+        let (mut vanished, mut welcome) = (BTreeSet::new(), BTreeSet::new());
         for facts in facts {
             let stored = stored.iter().find(|stored| stored.id == facts.id);
             servers.insert(facts.id.clone(), server_entry(facts, stored));
+            if is_vouched_for(facts.trust) && stored.is_none_or(|stored| !stored.forgot_pins) {
+                welcome.insert(facts.id.clone());
+            }
             let Some(stored) = stored else { continue };
+            vanished.extend(item::vanished(stored));
             let offered = stored.tools.iter().filter(|tool| tool.presence == Presence::Offered);
             tools.extend(offered.map(|tool| {
                 let word = stored.word(ItemKind::Tool, tool.name.as_str());
@@ -127,6 +139,7 @@ impl Inventory {
                 entry
             }));
             items.extend(item::instructions(facts, stored).map(Arc::new));
+            items.extend(item::offered(facts, stored).map(Arc::new));
         }
         tools.sort_by(|one: &ToolEntry, other| (&one.id, narrowness(one)).cmp(&(&other.id, narrowness(other))));
         for definitions in tools.chunk_by_mut(|one, other| one.id == other.id) {
@@ -143,7 +156,10 @@ impl Inventory {
             servers,
             tools,
             places,
+            marks: item::marks(&items),
             items,
+            vanished,
+            welcome,
         }
     }
 
@@ -178,6 +194,9 @@ impl Inventory {
             tools,
             places: HashMap::new(),
             items: Vec::new(),
+            vanished: BTreeSet::new(),
+            welcome: BTreeSet::new(),
+            marks: BTreeMap::new(),
         }
     }
 
@@ -193,6 +212,13 @@ impl Inventory {
         self.change(place, |entry| {
             entry.standing = Standing::Quarantined(QuarantineCause::Doubtful)
         });
+    }
+
+    /// Says why something that waits for approval does, where its definition is doubtful.
+    pub fn doubt_item(&mut self, place: usize) {
+        if let Some(entry) = self.items.get_mut(place) {
+            Arc::make_mut(entry).standing = Standing::Quarantined(QuarantineCause::Doubtful);
+        }
     }
 
     /// Quarantines a tool that may be taken for another server's, or is set against one.
@@ -222,19 +248,6 @@ impl Inventory {
     #[must_use]
     pub fn server(&self, id: &ServerId) -> Option<&ServerEntry> {
         self.servers.get(id)
-    }
-
-    /// Whether nobody has approved yet what a server offers beside its tools: prompts, resources and templates of an unknown server
-    /// wait until all its tools are approved, and again when one is new or has changed.
-    pub(crate) fn awaits_approval(&self, id: &ServerId) -> bool {
-        let is_unknown = self
-            .servers
-            .get(id)
-            .is_some_and(|server| server.trust == Trust::Unknown);
-        is_unknown && {
-            let mut tools = self.tools.iter().filter(|tool| tool.id.server == *id).peekable();
-            tools.peek().is_none() || tools.any(|tool| tool.standing != Standing::Approved)
-        }
     }
 
     /// Every tool in order of id, quarantined ones included. For operators: callers see [`crate::PolicySnapshot::visible`].

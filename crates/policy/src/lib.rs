@@ -32,17 +32,18 @@ pub use incident::{
     EndBy, Incident, IncidentEnd, IncidentEndFault, IncidentScope, IncidentStage, IncidentStanding, Incidents,
     NoSuchScope, Subject,
 };
+pub use inventory::beside::{ItemsSeen, LISTED_KINDS, RawList, StoredItem, fits_template, merge_items};
 pub use inventory::diff::revealed::revealed;
 pub use inventory::diff::{Changed, Difference, all_added, differences};
 pub use inventory::entry::{
     Before, DefinitionFault, InputState, MAX_DEFINITION_BYTES, OutputState, QuarantineCause, Standing, ToolEntry,
 };
 pub use inventory::identity::{Bound, Pin, Replaced, ServerIdentity, meet};
-pub use inventory::item::ItemEntry;
+pub use inventory::item::{ItemEntry, Listing};
 pub use inventory::offered::Shown;
 pub use inventory::pin::{
     ApproveFault, Change, Discovery, InventoryEvent, Merged, Presence, StoredInstructions, StoredServer, StoredTool,
-    approve, approve_instructions, merge,
+    approve, approve_instructions, approve_listed, merge,
 };
 pub use inventory::snapshot::{KnownTool, NotKnown, PolicySnapshot};
 pub use inventory::word::{ItemId, ItemKind, NoSuchItem, OperatorOrder, Said, Word, Words, heed};

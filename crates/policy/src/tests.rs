@@ -8,8 +8,8 @@ use vocabulary::json::{Limits, Value};
 use vocabulary::{ActorType, Authn, Digest, Face, Principal, Risk, ServerId, ServerScope, Timestamp, Trust, canonical};
 
 use crate::{
-    CallFacts, Decision, Discovery, Grounds, Inventory, PolicyFile, PolicySnapshot, Rules, ServerFacts, ServerIdentity,
-    Shown, StoredServer, Verdict, merge,
+    CallFacts, Decision, Discovery, Grounds, Inventory, ItemKind, ItemsSeen, PolicyFile, PolicySnapshot, Rules,
+    ServerFacts, ServerIdentity, Shown, StoredServer, Verdict, merge, merge_items,
 };
 
 pub(crate) const ANYBODY: Face = Face::LEAST;
@@ -52,6 +52,7 @@ pub(crate) fn discovery(id: &str, definitions: &[&str]) -> Discovery {
         server: server(id),
         instructions: None,
         shown: vec![Shown::to_all(definitions)],
+        told: Vec::new(),
         cut: None,
         doubtful: Default::default(),
     }
@@ -62,7 +63,7 @@ pub(crate) fn discovered(facts: &ServerFacts, definitions: &[&str]) -> StoredSer
 }
 
 /// `files` (verified): `read` (low), `write` (medium), `wipe` (critical). `web` (community): `fetch`
-/// and `post` (high), alike but for their names.
+/// and `post` (high), alike but for their names, and prompts.
 /// `lab` (unknown): `probe`, quarantined.
 pub(crate) fn town() -> Inventory {
     let mut files = facts("files", Trust::Verified);
@@ -77,10 +78,25 @@ pub(crate) fn town() -> Inventory {
     let write = definition("write", r#"{"destructiveHint":false,"idempotentHint":true}"#);
     let stored = [
         discovered(&files, &[&read, &write, &definition("wipe", "{}")]),
-        discovered(&web, &[&definition("fetch", open), &definition("post", open)]),
+        with_prompts(
+            &web,
+            discovered(&web, &[&definition("fetch", open), &definition("post", open)]),
+        ),
         discovered(&lab, &[&definition("probe", "{}")]),
     ];
     Inventory::assemble(&[files, web, lab], &stored, &|_, _| None)
+}
+
+/// The same server with prompts of one letter, and `greet`.
+fn with_prompts(facts: &ServerFacts, stored: StoredServer) -> StoredServer {
+    let prompts = ["greet", "x", "p", "q", "a"].map(|name| format!(r#"{{"name":"{name}"}}"#).into_bytes().into());
+    let seen = ItemsSeen {
+        server: stored.id.clone(),
+        lists: BTreeMap::from([(ItemKind::Prompt, vec![prompts.to_vec()])]),
+        doubtful: BTreeSet::new(),
+        secret: BTreeSet::new(),
+    };
+    merge_items(stored, seen, facts).stored
 }
 
 pub(crate) fn agent(sub: &str) -> Principal {

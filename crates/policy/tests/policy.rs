@@ -53,6 +53,7 @@ fn discovery() -> Discovery {
         server: facts().id,
         instructions: None,
         shown: vec![Shown::to_all(vec![definition.as_slice().into()])],
+        told: Vec::new(),
         cut: None,
         doubtful: Default::default(),
     }

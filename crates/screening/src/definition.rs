@@ -40,19 +40,27 @@ pub fn is_doubtful(definition: &[u8], detector: Option<&Detector>) -> bool {
     let Ok(walked) = walk(definition, Message::Definitions) else {
         return true;
     };
-    let texts = || {
-        let literals = walked.literals().iter();
-        let texts = literals.filter(|literal| literal.kind() != LiteralKind::Number);
-        texts.map(|literal| (literal, definition.get(literal.span()).unwrap_or_default()))
+    let literals = walked.literals().iter();
+    let mut texts = literals.filter(|literal| literal.kind() != LiteralKind::Number);
+    texts.any(|literal| hides_something(definition.get(literal.span()).unwrap_or_default()))
+        || holds_secret(definition, detector)
+}
+
+/// Whether a definition (a JSON document) holds a secret, where secrets are looked for: then it is not even kept.
+#[must_use]
+pub fn holds_secret(definition: &[u8], detector: Option<&Detector>) -> bool {
+    let (Some(detector), Ok(walked)) = (looked_for(definition, detector), walk(definition, Message::Definitions))
+    else {
+        return false;
     };
-    let secret = |detector: &Detector| {
-        let mut texts = texts();
-        texts.any(|(literal, raw)| match literal.kind() {
+    walked.literals().iter().any(|literal| {
+        let raw = definition.get(literal.span()).unwrap_or_default();
+        match literal.kind() {
             LiteralKind::Text => holds_a_secret(raw, literal.name(definition).as_deref(), detector),
-            LiteralKind::Name | LiteralKind::Number => holds_a_secret(raw, None, detector),
-        })
-    };
-    texts().any(|(_, raw)| hides_something(raw)) || looked_for(definition, detector).is_some_and(secret)
+            LiteralKind::Name => holds_a_secret(raw, None, detector),
+            LiteralKind::Number => false,
+        }
+    })
 }
 
 /// The same of a text that is no JSON.

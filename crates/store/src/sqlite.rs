@@ -16,6 +16,7 @@ pub(crate) mod approvals;
 pub(crate) mod identities;
 pub(crate) mod incidents;
 pub(crate) mod inventory;
+pub(crate) mod items;
 pub(crate) mod quotas;
 pub(crate) mod tokens;
 pub(crate) mod words;
@@ -263,6 +264,18 @@ const MIGRATIONS: &[&str] = &[
         one INTEGER PRIMARY KEY CHECK (one = 1),
         document TEXT NOT NULL
     ) STRICT;",
+    "CREATE TABLE items (
+        server TEXT NOT NULL REFERENCES servers (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        seen BLOB NOT NULL,
+        approved BLOB,
+        approved_definition BLOB,
+        presence TEXT NOT NULL CHECK (presence IN ('offered', 'vanished')),
+        PRIMARY KEY (server, kind, name, seen)
+    ) STRICT;
+    ALTER TABLE servers ADD COLUMN listed TEXT NOT NULL DEFAULT '';",
 ];
 
 fn digest_of(bytes: &[u8]) -> Option<Digest> {

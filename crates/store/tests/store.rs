@@ -15,8 +15,8 @@ use ledger::{
     Position, Settings, TokenMode, TokenSource, Verdict,
 };
 use policy::{
-    Bound, InventoryStore, ItemKind, Presence, Said, ServerIdentity, StoredInstructions, StoredServer, StoredTool,
-    Word, Words,
+    Bound, InventoryStore, ItemKind, Presence, Said, ServerIdentity, StoredInstructions, StoredItem, StoredServer,
+    StoredTool, Word, Words,
 };
 use portreeve_store::{
     Activity, Arrangement, Filter, LockError, Order, RecordKey, RecordType, Revocation, StateLock, Status, Store,
@@ -133,6 +133,19 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
             .into_iter()
             .collect(),
     };
+    let item = |kind, name: &str| StoredItem {
+        kind,
+        name: name.into(),
+        definition: format!("[{name:?}]").into_bytes().into(),
+        seen: Digest::of(name.as_bytes()),
+        approved: (kind != ItemKind::Template).then(|| Digest::of(b"before")),
+        approved_definition: (kind == ItemKind::Prompt).then(|| b"before".as_slice().into()),
+        presence: if kind == ItemKind::Resource {
+            Presence::Vanished
+        } else {
+            Presence::Offered
+        },
+    };
     let mut server = StoredServer {
         id: ServerId::parse("files").unwrap(),
         identity: Some(identity("one")),
@@ -164,6 +177,12 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
                 ..tool("b", Presence::Vanished)
             },
         ],
+        items: vec![
+            item(ItemKind::Prompt, "a"),
+            item(ItemKind::Resource, "a:x"),
+            item(ItemKind::Template, "a:{x}"),
+        ],
+        listed: BTreeSet::from([ItemKind::Prompt, ItemKind::Resource]),
         words: Words::from([
             ((ItemKind::Tool, "a".into()), word(Some("ann"), Some(Risk::Low))),
             ((ItemKind::Tool, "b".into()), word(None, Some(Risk::Critical))),
@@ -179,6 +198,8 @@ fn inventory_comes_back_byte_for_byte_and_is_replaced_whole() {
         forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
+        items: Vec::new(),
+        listed: BTreeSet::new(),
         words: Words::new(),
     };
     store.save(&server).unwrap();

@@ -1,15 +1,19 @@
 //! Reads a server's inventory: its introduction, then `tools/list` to the last page, as clients of each era get it that
-//! can be asked nothing, everything and, where that makes a difference, everything but one thing.
+//! can be asked nothing, everything and, where that makes a difference, everything but one thing; then its other lists. Where it
+//! told a client that something is not what it was, the lists are read in that client's session or process too.
 //! ADR 0055: the era follows the client, and definitions have faces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp::Era;
-use policy::{Discovery, Shown};
+use policy::{Discovery, ItemKind, ItemsSeen, LISTED_KINDS, Shown};
+use tokio::task::JoinSet;
 use vocabulary::{CapabilitySet, Face};
 
 use crate::failure::Failure;
-use crate::list::{Cut, ListKind, list};
+use crate::list::{Cut, ListKind, Listed, list};
 use crate::server::Server;
 use crate::session::era;
 use crate::session::eras::Eras;
@@ -18,6 +22,8 @@ use crate::session::open;
 
 /// How often a list is read again that changes while it is read.
 const MOST_TRIES: usize = 3;
+/// How long a client's session or process may take to say what it shows.
+const TOLD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks `server` for everything it offers.
 ///
@@ -44,6 +50,7 @@ async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
         server: server.id.clone(),
         instructions: None,
         shown: Vec::new(),
+        told: Vec::new(),
         cut: None,
         doubtful: Default::default(),
     };
@@ -62,7 +69,83 @@ async fn ask(server: &Arc<Server>) -> Result<Discovery, Failure> {
         }
     }
     server.remember_eras(eras);
+    discovery.told = told(server, ListKind::Tools).await;
     Ok(discovery)
+}
+
+/// Asks a server that was discovered for what it lists beside its tools. A kind that it does not speak of has no list; one that
+/// cannot be read is left out, and nothing is known of it.
+pub async fn discover_items(server: &Arc<Server>) -> ItemsSeen {
+    let eras = server.known_eras().unwrap_or(Eras::Modern);
+    let mut lists = BTreeMap::new();
+    for kind in LISTED_KINDS {
+        match items_of(server, eras, kind).await {
+            Ok(found) => drop(lists.insert(kind, found)),
+            Err(failure) => {
+                let error = &failure as &dyn std::error::Error;
+                tracing::warn!(server = %server.id, %kind, error, "a list could not be read; what it holds is left as it was");
+            }
+        }
+    }
+    ItemsSeen {
+        server: server.id.clone(),
+        lists,
+        doubtful: Default::default(),
+        secret: Default::default(),
+    }
+}
+
+/// A list as it is in each era, and in the sessions of clients that were told of a change.
+async fn items_of(server: &Arc<Server>, eras: Eras, kind: ItemKind) -> Result<Vec<Vec<Arc<[u8]>>>, Failure> {
+    let (list_kind, member) = match kind {
+        ItemKind::Prompt => (ListKind::Prompts, "prompts"),
+        ItemKind::Resource => (ListKind::Resources, "resources"),
+        ItemKind::Template => (ListKind::Templates, "resources"),
+        ItemKind::Tool | ItemKind::Instructions => return Ok(Vec::new()),
+    };
+    let mut lists = Vec::new();
+    for era in eras.each() {
+        let capabilities = &server.introduction_in(*era).capabilities;
+        if mcp::server::member_span(capabilities, member).is_none() {
+            continue;
+        }
+        let face = Face {
+            era: *era,
+            can: CapabilitySet::NONE,
+        };
+        match list(server, &Guest::in_place_of(face), list_kind).await {
+            Ok(listed) => lists.push(raw(listed)),
+            // It speaks of resources and has no such list: there is nothing in it.
+            Err(Failure::Refused(_)) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    lists.extend(told(server, list_kind).await);
+    Ok(lists)
+}
+
+/// A list as it is in the sessions of clients that were told of a change, all asked at once. Who does not answer soon is not heard:
+/// nobody holds up what the others say.
+async fn told(server: &Arc<Server>, kind: ListKind) -> Vec<Vec<Arc<[u8]>>> {
+    let mut asking = JoinSet::new();
+    for (place, guest) in server.guests_told().into_iter().enumerate() {
+        let server = server.clone();
+        asking.spawn(async move {
+            let listed = tokio::time::timeout(TOLD_PATIENCE, list(&server, &guest, kind)).await;
+            Some((place, raw(listed.ok()?.ok()?)))
+        });
+    }
+    let mut lists: Vec<(usize, Vec<Arc<[u8]>>)> = asking.join_all().await.into_iter().flatten().collect();
+    lists.sort_by_key(|(place, _)| *place);
+    lists.into_iter().map(|(_, list)| list).collect()
+}
+
+fn raw(listed: Listed) -> Vec<Arc<[u8]>> {
+    listed
+        .entries
+        .into_iter()
+        .map(|entry| Arc::from(entry.0.as_ref()))
+        .collect()
 }
 
 async fn look_at(server: &Arc<Server>, era: Era, discovery: &mut Discovery) -> Result<(), Failure> {
@@ -141,9 +224,8 @@ async fn show(server: &Arc<Server>, to: Face, discovery: &mut Discovery) -> Resu
     }
     let listed = listed?;
     discovery.cut = discovery.cut.or(listed.cut.map(Cut::as_str));
-    let definitions = listed.entries.into_iter().map(|entry| Arc::from(entry.0.as_ref()));
     Ok(Shown {
         to,
-        definitions: definitions.collect(),
+        definitions: raw(listed),
     })
 }

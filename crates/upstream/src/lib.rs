@@ -37,7 +37,7 @@ pub use call::observer::{NoObserver, Observer, RawNotification, RawParams, RawSe
 pub use call::task::TaskMode;
 pub use caps::Caps;
 pub use credentials::{CredentialSource, Reference, UpstreamCredential};
-pub use discover::discover;
+pub use discover::{discover, discover_items};
 pub use failure::{Failure, TlsFault};
 pub use http::address::Address;
 pub use http::connections::bound_connections;

@@ -17,6 +17,7 @@ use crate::process::trace::ProcessTrace;
 use crate::session::eras::Eras;
 use crate::session::guest::{Guest, Relayed, SessionKey};
 use crate::session::slots::Sessions;
+use crate::session::told::Told;
 
 /// Whether principals share an upstream session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,7 @@ pub struct Server {
     pub(crate) transport: Transport,
     isolation: Isolation,
     pub(crate) sessions: Sessions,
+    told: Told,
     setting: EraSetting,
     found: Mutex<Option<Eras>>,
     /// Held by whoever finds the era out.
@@ -126,6 +128,7 @@ impl Server {
             credential: settings.credential,
             isolation: settings.isolation,
             sessions: Sessions::default(),
+            told: Told::default(),
             setting: match transport {
                 Transport::Http | Transport::Process(_) => settings.era,
                 Transport::Sse => EraSetting::Legacy,
@@ -186,6 +189,24 @@ impl Server {
 
     pub(crate) fn learn(&self, era: Era, introduction: Introduction) {
         *lock(&self.introductions).of(era) = Arc::new(introduction);
+    }
+
+    /// Notes that what the server offers is not what it was, as it told or showed a client: it is asked again, and in that client's
+    /// own session or process too, if it has one.
+    pub fn note_change(&self, guest: &Guest) {
+        let guest = self.admitted(guest);
+        let is_clients = !matches!(guest.key, SessionKey::Discovery(_)) && self.sessions.is_open(&guest.key);
+        self.told.note(is_clients.then_some(guest));
+    }
+
+    /// Completes when a change was noted since this was asked last.
+    pub async fn change_noted(&self) {
+        self.told.heard().await;
+    }
+
+    /// The clients in whose own sessions or processes it said so, as far as those are open.
+    pub(crate) fn guests_told(&self) -> Vec<Guest> {
+        self.told.guests(|key| self.sessions.is_open(key))
     }
 
     /// Ends the session that belonged to a client that is gone.

@@ -4,6 +4,7 @@
 
 pub(crate) mod eras;
 pub(crate) mod guest;
+pub(crate) mod told;
 // One stream that several requests share, and what is open over it.
 pub(crate) mod multiplex;
 pub(crate) mod opened;

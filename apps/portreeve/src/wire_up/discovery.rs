@@ -1,11 +1,10 @@
 //! Keeps the inventory true: asks every server what it offers, at first, when told, and every few
 //! minutes; pins what it says, and puts the result in force.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::ports::Trouble;
 use gateway::ServerState;
@@ -13,24 +12,25 @@ use ledger::{
     Event, Judgement, Note, ScreeningAct, ScreeningDecision, ScreeningMode, ScreeningStage, ScreeningSubject,
 };
 use policy::{
-    Change, DefinitionFault, Discovery, InventoryEvent, InventoryStore, Merged, QuarantineCause, Shown, Standing,
-    StoredServer, merge,
+    Change, DefinitionFault, Discovery, InventoryEvent, InventoryStore, ItemsSeen, Merged, QuarantineCause,
+    ServerFacts, Standing, StoredServer, merge, merge_items,
 };
-use screening::definition::{is_doubtful, is_doubtful_text, unforged};
-use screening::detect::Detector;
 use screening::recorded::without_secrets;
 use screening::result::validate::{Declaration, Mode};
 use upstream::Failure;
 use vocabulary::{Digest, ServerId, Shadowing, ToolId, ToolName, lock};
 
+use super::breather::Breather;
 use super::plan;
 use super::running::{Running, ServerLine};
+use super::seen::{doubtful, looked_through, unforged_items, without_forgeries};
 use crate::config::Reach;
 
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(5 * 60);
 /// A process is started for it.
 const AGAIN_FOR_PROCESSES: Duration = Duration::from_secs(60 * 60);
-const BREATHER: Duration = Duration::from_millis(150);
+/// Once a server is up, its other lists may take this long before anybody who waits for it goes on without them.
+const ITEMS_PATIENCE: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
@@ -83,6 +83,7 @@ impl Running {
     /// Asks until the line is replaced or the server is no longer configured.
     async fn keep_asking(self: Arc<Self>, id: ServerId, line: Arc<ServerLine>) {
         let mut retry = FIRST_RETRY;
+        let mut breather = Breather::default();
         while self.is_current(&id, &line) {
             let wait = if self.ask(&id, &line).await {
                 retry = FIRST_RETRY;
@@ -97,10 +98,8 @@ impl Running {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = line.bell.notified() => {
-                    // A server that keeps saying that its lists changed is asked once for many.
-                    tokio::time::sleep(BREATHER).await;
-                }
+                () = line.bell.notified() => tokio::time::sleep(breather.next(Instant::now())).await,
+                () = line.server.change_noted() => tokio::time::sleep(breather.next(Instant::now())).await,
             }
         }
     }
@@ -120,6 +119,11 @@ impl Running {
                         tracing::warn!(server = %id, why, "a server's list could not be read to its end");
                     }
                     *lock(&line.last_failure) = cut.map(Trouble::of);
+                    let mut others = std::pin::pin!(self.ask_for_items(id, line));
+                    if tokio::time::timeout(ITEMS_PATIENCE, &mut others).await.is_err() {
+                        line.state.send_replace(ServerState::Up);
+                        others.await;
+                    }
                     line.state.send_replace(ServerState::Up);
                     true
                 }
@@ -135,6 +139,14 @@ impl Running {
                 self.mark_down(line, trouble);
                 false
             }
+        }
+    }
+
+    /// Asks a server for what it lists beside its tools, and puts that in force. What cannot be kept is not in force.
+    async fn ask_for_items(&self, id: &ServerId, line: &Arc<ServerLine>) {
+        let seen = upstream::discover_items(&line.server).await;
+        if let Err(error) = self.take_in_items(id, line, seen).await {
+            tracing::error!(server = %id, error = format!("{error:#}"), "what a server lists could not be kept");
         }
     }
 
@@ -169,17 +181,7 @@ impl Running {
     /// What a line that was replaced meanwhile brings is not taken: it is another server's.
     async fn take_in(&self, id: &ServerId, line: &Arc<ServerLine>, seen: Discovery) -> anyhow::Result<Taken> {
         let _building = self.building.lock().await;
-        if !self.is_current(id, line) {
-            return Ok(Taken::Replaced);
-        }
-        let Some((stored, facts, rules)) = self.with_current(|current| {
-            let launcher = self.launcher.get().map(|launcher| &**launcher);
-            let facts = plan::facts(&current.config.servers, launcher)
-                .into_iter()
-                .find(|facts| facts.id == *id)?;
-            let rules = current.screening.clone();
-            Some((current.stored.get(id).cloned(), facts, rules))
-        }) else {
+        let Some((stored, facts, rules)) = self.known(id, line) else {
             return Ok(Taken::Replaced);
         };
         let (before, now, cut) = (stored.clone(), self.clock.now(), seen.cut);
@@ -206,6 +208,50 @@ impl Running {
         self.rebuild();
         self.record(&news_of(&before, self.shadowed())).await?;
         Ok(Taken::InForce { cut })
+    }
+
+    /// The same of what it lists beside its tools.
+    async fn take_in_items(&self, id: &ServerId, line: &Arc<ServerLine>, seen: ItemsSeen) -> anyhow::Result<()> {
+        let _building = self.building.lock().await;
+        let Some((Some(stored), facts, rules)) = self.known(id, line) else {
+            return Ok(());
+        };
+        let before = stored.clone();
+        let merged = tokio::task::spawn_blocking(move || {
+            let detector = rules.sanitisation.action.detector().map(AsRef::as_ref);
+            merge_items(stored, looked_through(unforged_items(seen), detector), &facts)
+        });
+        let merged = merged.await?;
+        if merged.stored == before {
+            return Ok(());
+        }
+        let is_in_force = merged.stored.items == before.items;
+        let (store, keep) = (self.store.clone(), merged.stored.clone());
+        tokio::task::spawn_blocking(move || store.save(&keep)).await??;
+        self.record(&merged.events).await?;
+        self.with_current(|current| current.stored.insert(id.clone(), merged.stored));
+        if !is_in_force {
+            self.rebuild();
+        }
+        Ok(())
+    }
+
+    /// What is kept and configured of a server, and by what its definitions are judged; `None` where its line was replaced.
+    fn known(
+        &self,
+        id: &ServerId,
+        line: &Arc<ServerLine>,
+    ) -> Option<(Option<StoredServer>, ServerFacts, Arc<screening::result::Rules>)> {
+        if !self.is_current(id, line) {
+            return None;
+        }
+        self.with_current(|current| {
+            let launcher = self.launcher.get().map(|launcher| &**launcher);
+            let facts = plan::facts(&current.config.servers, launcher)
+                .into_iter()
+                .find(|facts| facts.id == *id)?;
+            Some((current.stored.get(id).cloned(), facts, current.screening.clone()))
+        })
     }
 
     /// The tools that wait because of another server's.
@@ -256,25 +302,6 @@ enum Taken {
     Replaced,
 }
 
-/// What was seen without what only we may write, and which definitions held some of it. What is pinned is what agents
-/// are shown: a server that changes nothing else changes nothing.
-fn without_forgeries(seen: Discovery) -> (Discovery, BTreeSet<Digest>) {
-    let mut forged = BTreeSet::new();
-    let mut clean = |definition: Arc<[u8]>| match unforged(&definition) {
-        Cow::Borrowed(_) => definition,
-        Cow::Owned(clean) => {
-            forged.insert(Digest::of(&clean));
-            Arc::from(clean)
-        }
-    };
-    let mut clean_list = |list: Shown| Shown {
-        definitions: list.definitions.into_iter().map(&mut clean).collect(),
-        ..list
-    };
-    let shown = seen.shown.into_iter().map(&mut clean_list).collect();
-    (Discovery { shown, ..seen }, forged)
-}
-
 /// A record for each tool that came with such members: once, when it is added or changed.
 fn forged_members(merged: &Merged, forged: &BTreeSet<Digest>) -> Vec<ScreeningDecision> {
     let with_forgeries: BTreeSet<&ToolName> = merged
@@ -307,6 +334,12 @@ fn news(merged: &Merged) -> impl Iterator<Item = &ToolName> {
         | Change::ToolRejected { .. }
         | Change::Shadowing { .. }
         | Change::ToolApproved { .. }
+        | Change::ItemAdded { .. }
+        | Change::ItemChanged { .. }
+        | Change::ItemVanished { .. }
+        | Change::ItemRejected { .. }
+        | Change::ItemApproved { .. }
+        | Change::Further { .. }
         | Change::Disabled { .. }
         | Change::Enabled { .. }
         | Change::Classified { .. }
@@ -324,17 +357,6 @@ fn about_a_tool(merged: &Merged, tool: &ToolName, judgement: Judgement) -> Scree
         tool_name: Some(tool.to_string()),
     };
     ScreeningDecision::about(subject, judgement)
-}
-
-/// What a person is to look at first.
-fn doubtful(seen: &Discovery, detector: Option<&Detector>) -> BTreeSet<Digest> {
-    let definitions: BTreeSet<&Arc<[u8]>> = seen.shown.iter().flat_map(|list| &list.definitions).collect();
-    let definitions = definitions.into_iter().filter(|raw| is_doubtful(raw, detector));
-    let instructions = seen.instructions.iter().filter(|text| is_doubtful_text(text, detector));
-    let definitions = definitions.map(|raw| Digest::of(raw));
-    definitions
-        .chain(instructions.map(|text| Digest::of(text.as_bytes())))
-        .collect()
 }
 
 /// A tool whose input schema cannot be used is quarantined, whatever its pin says: the log says so too.
@@ -412,7 +434,7 @@ pub(crate) fn note(event: &InventoryEvent, actor: &str) -> Note {
         // Another tool's name is in the message.
         return Note::refused(&action, actor, Some(&subject), &without_secrets(&message));
     }
-    match matches!(event.change, Change::ToolRejected { .. }) {
+    match matches!(event.change, Change::ToolRejected { .. } | Change::ItemRejected { .. }) {
         true => Note::refused(&action, actor, Some(&subject), &message),
         false => Note::done(&action, actor, Some(&subject), &message),
     }

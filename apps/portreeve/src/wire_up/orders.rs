@@ -4,7 +4,7 @@ use control::Operator;
 use control::ports::{Approval, Heeded, PortError};
 use policy::{
     ApproveFault, Inventory, InventoryEvent, ItemId, ItemKind, OperatorOrder, RiskOf, Said, ServerFacts, StoredServer,
-    approve, approve_instructions, heed,
+    approve, approve_instructions, approve_listed, heed,
 };
 use vocabulary::{Digest, ServerId, Timestamp};
 
@@ -88,8 +88,9 @@ fn approve_as_seen(
     }
     let approved = match item.kind {
         ItemKind::Instructions => approve_instructions(stored),
-        ItemKind::Tool | ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
-            approve(stored, &item.name, seen)
+        ItemKind::Tool => approve(stored, &item.name, seen),
+        ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
+            approve_listed(stored, (item.kind, &item.name), seen)
         }
     };
     let event = approved.map_err(|fault| match fault {

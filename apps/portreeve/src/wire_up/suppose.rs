@@ -27,6 +27,7 @@ pub(crate) fn supposing(
     let seen = Discovery {
         server: server.clone(),
         shown: vec![Shown::to_all(vec![Arc::from(definition.into_bytes())])],
+        told: Vec::new(),
         cut: None,
         instructions: None,
         doubtful: BTreeSet::new(),

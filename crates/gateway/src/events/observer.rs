@@ -112,6 +112,9 @@ impl CallObserver<'_> {
             return;
         };
         if let Some(kind) = changed_list(method) {
+            if let Some(server) = self.gateway.in_force().server(self.server) {
+                server.note_change(&self.context.client.guest(&self.context.who));
+            }
             self.gateway.changes.changed(self.server, kind);
             return;
         }

@@ -2,12 +2,14 @@
 //! entry, filtered by policy, and named as the route names things. One broken server does not take
 //! the others down.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use policy::Target;
+use policy::{ItemKind, Listing, Target, fits_template};
+use screening::definition::{is_doubtful, unforged};
 use screening::result::walk::Message;
-use screening::result::{Origin, Raw, Received as _, ScreenedResult};
+use screening::result::{Origin, Raw, Received, ScreenedResult};
 use tokio::task::JoinSet;
 use upstream::{Cut, Failure, ListKind, Listed, Server};
 use vocabulary::ServerId;
@@ -180,13 +182,18 @@ impl Gathering<'_> {
     async fn admitted(self, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<Entry> {
         let caller = self.snapshot.policy.caller(&self.context.who);
         let mut admitted = Vec::new();
-        for entry in listed.entries {
+        let entries: Vec<Raw> = listed.entries.into_iter().map(Received::into_raw).collect();
+        let twice = names_given_twice(kind, &entries);
+        for entry in entries {
             if kind == ListKind::Tasks {
-                let task = self.admitted_task(server, entry.into_raw()).await;
+                let task = self.admitted_task(server, entry).await;
                 admitted.extend(task.map(Entry::Adapted));
                 continue;
             }
-            let Ok(entry) = screen(self.gateway, entry, &origin(server, kind), self.context).await else {
+            let is_pinned = self.is_pinned(server, kind, entry.bytes(), &twice);
+            // What hides something is on record, whether it would be shown or not.
+            let screened = screen(self.gateway, entry, &origin(server, kind), self.context).await;
+            let Some(entry) = screened.ok().filter(|_| is_pinned) else {
                 continue;
             };
             let Some((action, target)) = target(server, kind, entry.bytes()) else {
@@ -204,6 +211,34 @@ impl Gathering<'_> {
         admitted
     }
 
+    /// Whether an entry may be shown as it is: it is approved so, or nobody need look at it. What nobody has seen so before is
+    /// looked at soon.
+    fn is_pinned(self, server: &ServerId, list: ListKind, raw: &[u8], twice: &HashSet<String>) -> bool {
+        let kind = match list {
+            ListKind::Prompts => ItemKind::Prompt,
+            ListKind::Resources => ItemKind::Resource,
+            ListKind::Templates => ItemKind::Template,
+            ListKind::Tools | ListKind::Tasks => return true,
+        };
+        let (policy, screening) = (&self.snapshot.policy, &self.snapshot.screening);
+        let definition = unforged(raw);
+        let listing = policy.inventory().listing(server, kind, &definition);
+        let detector = screening.sanitisation.action.detector().map(AsRef::as_ref);
+        let is_shown = match listing {
+            Listing::Approved => true,
+            Listing::Welcome => {
+                name_of(list, raw).is_some_and(|name| !twice.contains(&name)) && !is_doubtful(raw, detector)
+            }
+            Listing::Withheld | Listing::Unknown => false,
+        };
+        if matches!(listing, Listing::Welcome | Listing::Unknown)
+            && let Some(server) = self.snapshot.server(server)
+        {
+            server.note_change(&self.context.client.guest(&self.context.who));
+        }
+        is_shown
+    }
+
     /// A task by our name, judged as what its tool brings. What is not this principal's is not there.
     async fn admitted_task(self, server: &ServerId, raw: Raw) -> Option<Adapted> {
         let (tasks, who) = (&self.gateway.tasks, &self.context.who);
@@ -219,19 +254,32 @@ impl Gathering<'_> {
 
     /// The URIs or templates of a list that cross the chokepoint.
     async fn listed_names(self, server: &ServerId, kind: ListKind, listed: Listed) -> Vec<String> {
-        let member = if kind == ListKind::Templates {
-            "uriTemplate"
-        } else {
-            "uri"
-        };
         let mut names = Vec::new();
         for entry in listed.entries {
             if let Ok(entry) = screen(self.gateway, entry, &origin(server, kind), self.context).await {
-                names.extend(mcp::server::text_member(entry.bytes(), member));
+                names.extend(name_of(kind, entry.bytes()));
             }
         }
         names
     }
+}
+
+/// What an entry is known by.
+fn name_of(kind: ListKind, raw: &[u8]) -> Option<String> {
+    let member = match kind {
+        ListKind::Tools | ListKind::Prompts => "name",
+        ListKind::Resources => "uri",
+        ListKind::Templates => "uriTemplate",
+        ListKind::Tasks => "taskId",
+    };
+    mcp::server::text_member(raw, member)
+}
+
+/// Of two entries of one name neither can be believed that nobody has looked at.
+fn names_given_twice(kind: ListKind, entries: &[Raw]) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    let names = entries.iter().filter_map(|entry| name_of(kind, entry.bytes()));
+    names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
 /// Entries are definitions, but for tasks.
@@ -253,70 +301,12 @@ fn fits(kind: ListKind, names: &[String], uri: &str) -> bool {
 /// What an entry would be used as.
 fn target(server: &ServerId, kind: ListKind, raw: &[u8]) -> Option<(&'static str, Target)> {
     let server = server.clone();
-    let resource = |member: &str| {
-        let uri = mcp::server::text_member(raw, member)?.into();
-        Some((
-            "resources/read",
-            Target::Resource {
-                server: server.clone(),
-                uri,
-            },
-        ))
-    };
+    let name = || name_of(kind, raw).map(Arc::from);
     match kind {
         ListKind::Tools | ListKind::Tasks => None,
-        ListKind::Prompts => {
-            let name = mcp::server::text_member(raw, "name")?.into();
-            Some(("prompts/get", Target::Prompt { server, name }))
-        }
-        ListKind::Resources => resource("uri"),
-        ListKind::Templates => resource("uriTemplate"),
-    }
-}
-
-/// Whether a URI could come from a template: its fixed parts stand in it in order.
-fn fits_template(template: &str, uri: &str) -> bool {
-    let mut parts = Vec::new();
-    let mut rest = template;
-    while let Some((fixed, variable)) = rest.split_once('{') {
-        let Some((_, behind)) = variable.split_once('}') else {
-            return false;
-        };
-        parts.push(fixed);
-        rest = behind;
-    }
-    if parts.is_empty() {
-        return template == uri;
-    }
-    let Some(mut left) = parts.first().and_then(|first| uri.strip_prefix(first)) else {
-        return false;
-    };
-    for part in parts.iter().skip(1) {
-        match left.split_once(part) {
-            Some((_, behind)) => left = behind,
-            None => return false,
-        }
-    }
-    left.ends_with(rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_template_fits_what_it_can_make() {
-        for (template, uri, fits) in [
-            ("test://template/{id}/data", "test://template/123/data", true),
-            ("test://template/{id}/data", "test://template/123/other", false),
-            ("file:///{+path}", "file:///a/b", true),
-            ("a{x}b{y}c", "a1b2c", true),
-            ("a{x}b{y}c", "a1c2b", false),
-            ("plain", "plain", true),
-            ("plain", "plainer", false),
-            ("broken{", "broken{", false),
-        ] {
-            assert_eq!(fits_template(template, uri), fits, "{template} {uri}");
+        ListKind::Prompts => Some(("prompts/get", Target::Prompt { server, name: name()? })),
+        ListKind::Resources | ListKind::Templates => {
+            Some(("resources/read", Target::Resource { server, uri: name()? }))
         }
     }
 }

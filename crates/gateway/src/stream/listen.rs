@@ -31,7 +31,7 @@ use crate::stages::Stages;
 use crate::state::changes::Change;
 use crate::state::event_budget::{MOST_TROUBLES, PassedOn};
 use crate::stream::allowed::allowed_subscriptions;
-use crate::stream::change::{ForClient, ToolsKnown, meaning, notification_of};
+use crate::stream::change::{ForClient, ListsKnown, meaning, notification_of};
 use crate::stream::standing::SUBSCRIBING;
 
 const LONGEST_SUBSCRIPTION: Duration = Duration::from_secs(15 * 60);
@@ -235,7 +235,7 @@ impl Subscription {
         mut changes: broadcast::Receiver<Change>,
         mut updates: mpsc::Receiver<Update>,
     ) {
-        let mut known = ToolsKnown::by(&gateway, &self.context);
+        let mut known = ListsKnown::by(&gateway, &self.context);
         let mut troubles = 0;
         // The credential is to be shown again now and then.
         let mut too_long = std::pin::pin!(tokio::time::sleep(LONGEST_SUBSCRIPTION));
@@ -252,8 +252,12 @@ impl Subscription {
                     }
                 }
                 change = changes.recv() => match meaning(&gateway, &self.context, change, &mut known) {
-                    ForClient::ListChanged(kind, about) if self.wants(kind) => self.change(kind, about).await,
-                    ForClient::ListChanged(..) | ForClient::Nothing => {}
+                    ForClient::ListsChanged(lists) => {
+                        for (kind, about) in lists.into_iter().filter(|(kind, _)| self.wants(*kind)) {
+                            self.change(kind, about).await;
+                        }
+                    }
+                    ForClient::Nothing => {}
                     ForClient::Stop | ForClient::Recheck => return self.end().await,
                 },
             }

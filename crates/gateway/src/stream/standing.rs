@@ -23,7 +23,7 @@ use crate::reply::stream::ResponseStream;
 use crate::session::Session;
 use crate::session::replay::{BACKLOG, parse_event_id};
 use crate::state::event_budget::EventBudget;
-use crate::stream::change::{ForClient, ToolsKnown, meaning, notification_of};
+use crate::stream::change::{ForClient, ListsKnown, meaning, notification_of};
 
 /// How long a client waits for a server to take a subscription.
 pub(crate) const SUBSCRIBING: Duration = Duration::from_secs(5);
@@ -104,7 +104,7 @@ async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
         return;
     };
     let mut changes = gateway.changes.listen();
-    let mut known = ToolsKnown::by(&gateway, &standing);
+    let mut known = ListsKnown::by(&gateway, &standing);
     loop {
         let change = tokio::select! {
             change = changes.recv() => change,
@@ -121,9 +121,11 @@ async fn attend(gateway: Arc<Gateway>, standing: RequestContext) {
         };
         match meaning(&gateway, &standing, change, &mut known) {
             ForClient::Nothing => {}
-            ForClient::ListChanged(kind, about) => {
-                let message = ClientMessage::own_notification(notification_of(kind), None);
-                standing.say(about, &message).await;
+            ForClient::ListsChanged(lists) => {
+                for (kind, about) in lists {
+                    let message = ClientMessage::own_notification(notification_of(kind), None);
+                    standing.say(about, &message).await;
+                }
             }
             ForClient::Recheck => {
                 if let Some(replay) = session.standing() {

@@ -315,6 +315,7 @@ fn stored() -> StoredServer {
         shown: vec![Shown::to_all(
             definitions.map(|text| text.into_bytes().into()).collect(),
         )],
+        told: Vec::new(),
         cut: None,
         doubtful: BTreeSet::new(),
     };

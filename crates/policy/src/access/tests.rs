@@ -573,3 +573,72 @@ fn what_is_remembered_of_one_target_is_not_said_of_another() {
         }
     }
 }
+
+#[test]
+fn what_waits_is_not_there_and_what_nobody_lists_depends_on_the_trust() {
+    use crate::inventory::Inventory;
+    use crate::tests::{discovered, facts, rules};
+    use crate::{ItemKind, ItemsSeen, merge_items};
+    let raw = |text: &str| Arc::<[u8]>::from(text.as_bytes());
+    let lists = |word: &str| {
+        std::collections::BTreeMap::from([
+            (
+                ItemKind::Prompt,
+                vec![vec![raw(&format!(r#"{{"name":"a","title":"{word}"}}"#))]],
+            ),
+            (
+                ItemKind::Resource,
+                vec![vec![raw(&format!(r#"{{"uri":"n:a","title":"{word}"}}"#))]],
+            ),
+            (
+                ItemKind::Template,
+                vec![vec![raw(&format!(r#"{{"uriTemplate":"t:{{x}}","title":"{word}"}}"#))]],
+            ),
+        ])
+    };
+    let seen = |word: &str| ItemsSeen {
+        server: server("s"),
+        lists: lists(word),
+        doubtful: Default::default(),
+        secret: Default::default(),
+    };
+    let waits = ReasonCode::DenyToolQuarantined;
+    let absent = ReasonCode::DenyToolNotFound;
+    for (trust, first, unlisted_prompt, unlisted_resource) in [
+        (Trust::Internal, None, None, None),
+        (Trust::Community, None, Some(absent), None),
+        (Trust::Unknown, Some(waits), Some(absent), Some(absent)),
+    ] {
+        let facts = facts("s", trust);
+        let before = merge_items(discovered(&facts, &[]), seen("one"), &facts).stored;
+        let after = merge_items(before.clone(), seen("two"), &facts).stored;
+        for (stored, expected) in [(before, first), (after, Some(waits))] {
+            let inventory = Inventory::assemble(std::slice::from_ref(&facts), &[stored], &|_, _| None);
+            let text = "permit(principal, action, resource);";
+            let snapshot = PolicySnapshot::build(inventory, Arc::new(rules(text)), 1);
+            let caller = snapshot.caller(&Arc::new(agent("a")));
+            let denied = |action: &str, target: &Target| {
+                let found = snapshot.resolve_target(&caller, action, target);
+                assert_eq!(found.is_ok(), snapshot.could(&caller, action, target));
+                found.err().map(|missing| missing.code)
+            };
+            let completion = "completion/complete";
+            for (action, target) in [
+                ("prompts/get", prompt("s/a")),
+                (completion, prompt("s/a")),
+                ("resources/read", resource("s/n:a")),
+                ("resources/subscribe", resource("s/n:a")),
+                ("resources/read", resource("s/t:1")),
+                (completion, resource("s/t:{x}")),
+            ] {
+                assert_eq!(denied(action, &target), expected, "{trust} {action} {target:?}");
+            }
+            assert_eq!(denied("prompts/get", &prompt("s/b")), unlisted_prompt, "{trust}");
+            assert_eq!(
+                denied("resources/read", &resource("s/n:b")),
+                unlisted_resource,
+                "{trust}"
+            );
+        }
+    }
+}

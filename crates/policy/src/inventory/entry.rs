@@ -139,7 +139,7 @@ pub enum DefinitionFault {
     #[error("the definition is not an object")]
     NotAnObject,
     /// No name, or one that could forge a mark or a line.
-    #[error("the name is missing or has characters that a tool name may not have")]
+    #[error("the name is missing or has characters that a name may not have")]
     BadName,
     /// Two definitions of one discovery share the name.
     #[error("the server defines the name more than once")]
@@ -156,8 +156,11 @@ pub enum DefinitionFault {
     /// An argument could not be repeated in a header as the definition asks.
     #[error("`inputSchema` has an `x-mcp-header` mark that is not valid")]
     BadHeaderMark,
-    /// The server offers more tools than are kept.
-    #[error("the server offers more tools than the inventory holds")]
+    /// It holds a secret, which is not kept.
+    #[error("the definition holds a secret")]
+    HoldsSecret,
+    /// The server offers more than is kept.
+    #[error("the server offers more than the inventory holds")]
     TooMany,
 }
 
@@ -179,13 +182,7 @@ pub(crate) struct Schemas {
 
 /// Reads a raw definition; the fault is one that leaves it without a usable name.
 pub(crate) fn read(definition: &[u8]) -> Result<ReadDefinition, DefinitionFault> {
-    if definition.len() > MAX_DEFINITION_BYTES {
-        return Err(DefinitionFault::TooLarge);
-    }
-    let tree = Value::parse(definition, &READING).map_err(unreadable)?;
-    if !matches!(tree, Value::Object(_)) {
-        return Err(DefinitionFault::NotAnObject);
-    }
+    let tree = parse_object(definition)?;
     let name = tree
         .member("name")
         .and_then(Value::as_str)
@@ -209,6 +206,20 @@ pub(crate) fn read(definition: &[u8]) -> Result<ReadDefinition, DefinitionFault>
             .to_owned(),
         schemas,
     })
+}
+
+/// The tree of a definition of any kind.
+pub(crate) fn parse_object(definition: &[u8]) -> Result<Value<'_>, DefinitionFault> {
+    if definition.len() > MAX_DEFINITION_BYTES {
+        return Err(DefinitionFault::TooLarge);
+    }
+    let tree = Value::parse(definition, &READING).map_err(unreadable)?;
+    match tree {
+        Value::Object(_) => Ok(tree),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(DefinitionFault::NotAnObject)
+        }
+    }
 }
 
 fn unreadable(fault: Fault) -> DefinitionFault {

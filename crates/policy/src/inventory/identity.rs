@@ -118,6 +118,11 @@ impl StoredServer {
             None => Presence::Vanished,
         };
         let instructions = self.instructions.approved;
+        let items = self.items.iter().filter_map(|item| {
+            let pin = (item.kind, item.name.clone(), item.approved?);
+            Some((pin, item.presence))
+        });
+        let tools = tools.chain(items);
         tools.chain(instructions.map(|digest| ((ItemKind::Instructions, "".into(), digest), presence)))
     }
 
@@ -133,7 +138,7 @@ impl StoredServer {
 }
 
 /// Whether the operator vouches for whoever has a server's name.
-fn is_vouched_for(trust: Trust) -> bool {
+pub(super) fn is_vouched_for(trust: Trust) -> bool {
     match trust {
         Trust::Internal | Trust::Verified => true,
         Trust::Community | Trust::Unknown => false,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vocabulary::{Audience, Capability, CapabilitySet, Digest, Era, Face, ToolName};
 
 use super::entry::{DefinitionFault, ReadDefinition, read};
-use super::pin::Change;
+use super::pin::{Change, StoredTool};
 
 /// What a server showed to one kind of client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,6 +53,40 @@ pub(super) fn offered(shown: Vec<Shown>) -> (BTreeMap<ToolName, Vec<Offered>>, V
         .into_iter()
         .map(|name| (name.clone(), definitions_of(name, &lists, &eras)));
     (offered.collect(), rejected)
+}
+
+/// Lays what a server showed in clients' own sessions over what it shows the gateway. A definition that is in neither what it shows
+/// the gateway nor what was approved takes the place of all that the tool has: it is quarantined for everybody while any process
+/// says so. What only such a session lacks is no change: its calls come to nothing by themselves.
+pub(super) fn differ(
+    offered: &mut BTreeMap<ToolName, Vec<Offered>>,
+    told: Vec<Vec<Arc<[u8]>>>,
+    before: &[StoredTool],
+    rejected: &mut Vec<Change>,
+) {
+    let mut known = HashMap::new();
+    for list in told {
+        for (name, (definition, hash)) in sort_out(list, &mut known, rejected) {
+            let is_shown = offered
+                .get(&name)
+                .is_some_and(|definitions| definitions.iter().any(|one| one.hash == hash));
+            let place = before.partition_point(|tool| tool.name < name);
+            let pinned = before.get(place..).unwrap_or_default().iter();
+            let mut pinned = pinned.take_while(|tool| tool.name == name);
+            let is_approved = pinned.any(|tool| tool.approved == Some(hash)) && offered.contains_key(&name);
+            if !is_shown && !is_approved {
+                let audience = Audience::EVERYBODY;
+                offered.insert(
+                    name,
+                    vec![Offered {
+                        definition,
+                        hash,
+                        audience,
+                    }],
+                );
+            }
+        }
+    }
 }
 
 /// One list: what can be used of it, by name.

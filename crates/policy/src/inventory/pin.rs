@@ -12,9 +12,10 @@ use vocabulary::{Audience, Digest, Era, ServerId, Timestamp, ToolName, Trust};
 pub use self::change::{Change, InventoryEvent};
 use self::merge::merge_tools;
 use super::ServerFacts;
+use super::beside::StoredItem;
 use super::entry::{DefinitionFault, MAX_DEFINITION_BYTES, QuarantineCause, Standing, read};
 use super::identity::{Bound, ServerIdentity, meet};
-use super::offered::{Shown, offered};
+use super::offered::{Shown, differ, offered};
 use super::word::{ItemKind, Word, Words};
 
 /// What is kept of a server between discoveries and across restarts.
@@ -36,6 +37,10 @@ pub struct StoredServer {
     pub instructions: StoredInstructions,
     /// Its tools in order of name, vanished ones included.
     pub tools: Vec<StoredTool>,
+    /// Its prompts, resources and templates, vanished ones included.
+    pub items: Vec<StoredItem>,
+    /// The kinds of those that were discovered at least once.
+    pub listed: BTreeSet<ItemKind>,
     /// What operators said of single things of it.
     pub words: Words,
 }
@@ -47,7 +52,9 @@ impl StoredServer {
         match kind {
             ItemKind::Tool => self.tools.iter().any(|tool| tool.name.as_str() == name),
             ItemKind::Instructions => name.is_empty() && self.instructions.seen.is_some(),
-            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => false,
+            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
+                self.items.iter().any(|item| item.kind == kind && &*item.name == name)
+            }
         }
     }
 
@@ -63,7 +70,11 @@ impl StoredServer {
                 let text = self.instructions.seen.as_ref().filter(|_| name.is_empty());
                 text.map(|text| Digest::of(text.as_bytes())).into_iter().collect()
             }
-            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => Vec::new(),
+            ItemKind::Prompt | ItemKind::Resource | ItemKind::Template => {
+                let offered = self.items.iter().filter(|item| item.presence == Presence::Offered);
+                let named = offered.filter(|item| item.kind == kind && &*item.name == name);
+                named.map(|item| item.seen).collect()
+            }
         }
     }
 
@@ -166,6 +177,8 @@ pub struct Discovery {
     pub instructions: Option<String>,
     /// What it showed, by whom it was shown to.
     pub shown: Vec<Shown>,
+    /// The tools that it showed in sessions or processes of clients that it told of a change there: a list for each.
+    pub told: Vec<Vec<Arc<[u8]>>>,
     /// Why there is more than was read, where there is.
     pub cut: Option<&'static str>,
     /// Digests, of the bytes as they came, of definitions and instructions that a person is to look at first: they hold
@@ -186,7 +199,7 @@ pub struct Merged {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ApproveFault {
     /// The server does not offer it.
-    #[error("the server offers no such tool")]
+    #[error("the server offers no such thing")]
     NotOffered,
     /// The definition is of no use, approved or not.
     #[error("the definition cannot be used")]
@@ -210,6 +223,8 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         forgot_pins: false,
         instructions: StoredInstructions::default(),
         tools: Vec::new(),
+        items: Vec::new(),
+        listed: BTreeSet::new(),
         words: Words::new(),
     });
     let other = meet(&mut before, facts);
@@ -220,7 +235,8 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         doubtful: &seen.doubtful,
     };
     let eras = seen.shown.iter().map(|shown| shown.to.era).collect();
-    let (offered, mut changes) = offered(seen.shown);
+    let (mut offered, mut changes) = offered(seen.shown);
+    differ(&mut offered, seen.told, &before.tools, &mut changes);
     if first {
         changes.insert(0, Change::Discovered { tools: offered.len() });
     }
@@ -235,9 +251,15 @@ pub fn merge(stored: Option<StoredServer>, seen: Discovery, facts: &ServerFacts,
         forgot_pins: before.forgot_pins || forgot_now,
         instructions,
         tools,
+        items: before.items,
+        listed: before.listed,
         words: before.words,
     };
     stored.bind_approved(&facts.identity);
+    let changes = match first {
+        true => changes,
+        false => capped(changes),
+    };
     let changes = changes.into_iter().map(|change| InventoryEvent {
         server: server.clone(),
         change,
@@ -282,6 +304,33 @@ pub fn approve(stored: &mut StoredServer, tool: &str, seen: Digest) -> Result<In
     })
 }
 
+/// Approves a definition of a prompt, a resource or a template, as it was seen last.
+///
+/// # Errors
+/// When the server does not offer it with that definition.
+pub fn approve_listed(
+    stored: &mut StoredServer,
+    (kind, name): (ItemKind, &str),
+    seen: Digest,
+) -> Result<InventoryEvent, ApproveFault> {
+    let wanted = |item: &&mut StoredItem| {
+        item.kind == kind && &*item.name == name && item.seen == seen && item.presence == Presence::Offered
+    };
+    let mut items = stored.items.iter_mut();
+    let item = items.find(wanted).ok_or(ApproveFault::NotOffered)?;
+    item.approved = Some(seen);
+    item.approved_definition = None;
+    let name = item.name.clone();
+    Ok(InventoryEvent {
+        server: stored.id.clone(),
+        change: Change::ItemApproved {
+            kind,
+            name,
+            approved: seen,
+        },
+    })
+}
+
 /// Approves a server's instructions as they were seen last.
 ///
 /// # Errors
@@ -303,17 +352,17 @@ pub fn approve_instructions(stored: &mut StoredServer) -> Result<InventoryEvent,
 
 /// How something new is met.
 #[derive(Clone, Copy)]
-struct Arrival<'a> {
-    trust: Trust,
-    first: bool,
-    /// Whether what looks new may be a tool that was pinned once.
-    forgot_pins: bool,
-    doubtful: &'a BTreeSet<Digest>,
+pub(super) struct Arrival<'a> {
+    pub(super) trust: Trust,
+    pub(super) first: bool,
+    /// Whether what looks new may be something that was pinned once.
+    pub(super) forgot_pins: bool,
+    pub(super) doubtful: &'a BTreeSet<Digest>,
 }
 
 impl Arrival<'_> {
     /// Whether something never seen before is approved at sight.
-    fn welcomes(self, raw: &[u8]) -> bool {
+    pub(super) fn welcomes(self, raw: &[u8]) -> bool {
         let trusted = match self.trust {
             Trust::Internal | Trust::Verified => true,
             Trust::Community => self.first,
@@ -334,6 +383,20 @@ impl Arrival<'_> {
         tool.standing(self.trust)
     }
 }
+
+/// As many changes as one discovery puts on record, and how many more there were: a server that changes everything all the time
+/// does not fill the log.
+pub(super) fn capped(mut changes: Vec<Change>) -> Vec<Change> {
+    let further = changes.len().saturating_sub(MOST_CHANGES);
+    if further > 0 {
+        changes.truncate(MOST_CHANGES);
+        changes.push(Change::Further { changes: further });
+    }
+    changes
+}
+
+/// The most changes that one discovery puts on record one by one.
+const MOST_CHANGES: usize = 100;
 
 fn merge_instructions(
     before: StoredInstructions,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use policy::{InventoryStore, Presence, ServerIdentity, StoreError, StoredInstructions, StoredServer, StoredTool};
+use policy::{InventoryStore, ItemKind, ServerIdentity, StoreError, StoredInstructions, StoredServer, StoredTool};
 use rusqlite::{Connection, Row, params};
 use vocabulary::{Audience, CapabilitySet, Digest, Era, ServerId, Timestamp, ToolName};
 
-use super::{Store, StoreFault, digest_of, identities, time_of, words};
+use super::{Store, StoreFault, digest_of, identities, items, time_of, words};
 
 impl InventoryStore for Store {
     fn load(&self) -> Result<Vec<StoredServer>, StoreError> {
@@ -21,7 +21,7 @@ impl InventoryStore for Store {
 fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
     let mut servers = connection.prepare(
         "SELECT id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text,
-                identity, identity_digest
+                identity, identity_digest, listed
          FROM servers ORDER BY id",
     )?;
     let mut tools = connection.prepare(
@@ -35,6 +35,7 @@ fn load(connection: &Connection) -> Result<Vec<StoredServer>, StoreFault> {
         server.tools = rows
             .map(|row| row?.ok_or(StoreFault::Damaged { table: "tools" }))
             .collect::<Result<_, StoreFault>>()?;
+        server.items = items::load(connection, &server.id)?;
         server.words = words::load(connection, &server.id)?;
         server.bound = identities::load(connection, &server.id)?;
         Ok(server)
@@ -48,8 +49,8 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
     transaction.execute("DELETE FROM servers WHERE id = ?1", [id])?;
     transaction.execute(
         "INSERT INTO servers (id, discovered, instructions, instructions_approved, eras, forgot_pins, instructions_approved_text,
-                              identity, identity_digest)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                              identity, identity_digest, listed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             id,
             server.discovered.map(Timestamp::as_micros),
@@ -60,6 +61,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
             server.instructions.approved_text,
             server.identity.as_ref().map(ServerIdentity::shown),
             server.identity.as_ref().map(|identity| identity.digest().as_bytes().to_vec()),
+            server.listed.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(" "),
         ],
     )?;
     let mut insert = transaction.prepare(
@@ -67,10 +69,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for tool in &server.tools {
-        let presence = match tool.presence {
-            Presence::Offered => "offered",
-            Presence::Vanished => "vanished",
-        };
+        let presence = items::presence(tool.presence);
         let (name, definition) = (tool.name.as_str(), &*tool.definition);
         insert.execute(params![
             id,
@@ -85,6 +84,7 @@ fn save(connection: &mut Connection, server: &StoredServer) -> Result<(), StoreF
         ])?;
     }
     drop(insert);
+    items::save(&transaction, server)?;
     words::save(&transaction, server)?;
     identities::save(&transaction, server)?;
     transaction.commit()?;
@@ -118,16 +118,19 @@ fn read_server(row: &Row<'_>) -> Option<StoredServer> {
             approved_text: row.get(6).ok()?,
         },
         tools: Vec::new(),
+        items: Vec::new(),
+        listed: row
+            .get::<_, String>(9)
+            .ok()?
+            .split_whitespace()
+            .map(ItemKind::parse)
+            .collect::<Option<_>>()?,
         words: Default::default(),
     })
 }
 
 fn read_tool(row: &Row<'_>) -> Option<StoredTool> {
-    let presence = match row.get::<_, String>(4).ok()?.as_str() {
-        "offered" => Presence::Offered,
-        "vanished" => Presence::Vanished,
-        _ => return None,
-    };
+    let presence = items::parse_presence(&row.get::<_, String>(4).ok()?)?;
     Some(StoredTool {
         name: ToolName::parse(&row.get::<_, String>(0).ok()?).ok()?,
         definition: Arc::from(row.get::<_, Vec<u8>>(1).ok()?),

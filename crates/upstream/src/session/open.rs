@@ -81,7 +81,7 @@ pub(crate) async fn process(server: &Arc<Server>, guest: &Guest) -> Result<Optio
 /// Starts a process and reads what it says.
 async fn start(processes: &Arc<ProcessSlot>, server: &Arc<Server>, guest: &Guest) -> Result<Opened, Failure> {
     let started = processes.start(&server.id, server.caps, guest).await?;
-    reader::start(server, &started.multiplex, started.lines, None);
+    reader::start((server, guest), &started.multiplex, started.lines, None);
     Ok(Opened::process(started.multiplex, started.confinement))
 }
 
@@ -104,7 +104,7 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
         Transport::Http => None,
         Transport::Sse => {
             let credential = server.credential.fetch();
-            Some(Opened::over(reader::open(server, &credential).await?))
+            Some(Opened::over(reader::open(server, guest, &credential).await?))
         }
         Transport::Process(slot) => match process {
             Some(process) => Some(process),
@@ -143,17 +143,17 @@ async fn introduce(guest: &Guest, server: &Arc<Server>, process: Option<Opened>)
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;
     let wanted = guest.stream == OwnStream::Gateway && !guest.capabilities.is_nothing();
     Ok(match server.transport {
-        Transport::Http if wanted => with_stream(opened, server).await,
+        Transport::Http if wanted => with_stream(opened, (server, guest)).await,
         Transport::Http | Transport::Sse | Transport::Process(_) => opened,
     })
 }
 
 /// Opens the session's own stream, where the server has one: before the first request, which may make it ask there.
-async fn with_stream(opened: Opened, server: &Arc<Server>) -> Opened {
+async fn with_stream(opened: Opened, (server, guest): (&Arc<Server>, &Guest)) -> Opened {
     let Some(source) = SessionStream::open(server, &opened).await else {
         return opened;
     };
     let beside = Multiplex::new(Destination::Session);
-    reader::start(server, &beside, source, Some(opened.clone()));
+    reader::start((server, guest), &beside, source, Some(opened.clone()));
     opened.with_stream(beside)
 }

@@ -11,25 +11,30 @@ use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::{Post, check_status};
 use crate::server::Server;
+use crate::session::guest::{Guest, SessionKey};
 use crate::session::multiplex::{Destination, MessageSource, Multiplex, Recipient, TOO_LARGE};
 use crate::session::opened::Opened;
 
 /// Opens the stream of a server of HTTP+SSE and learns where messages go: to the same origin, or nowhere.
-pub(crate) async fn open(server: &Arc<Server>, credential: &UpstreamCredential) -> Result<Arc<Multiplex>, Failure> {
+pub(crate) async fn open(
+    server: &Arc<Server>,
+    guest: &Guest,
+    credential: &UpstreamCredential,
+) -> Result<Arc<Multiplex>, Failure> {
     let response = server.link.open_plain_stream(credential).await?;
     check_status(response.status(), false)?;
     let mut messages = Messages::of(response, server.caps);
     let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
     let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
     let multiplex = Multiplex::new(Destination::Endpoint(endpoint));
-    start(server, &multiplex, messages, None);
+    start((server, guest), &multiplex, messages, None);
     Ok(multiplex)
 }
 
 /// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
 /// stream's own way out.
 pub(crate) fn start(
-    server: &Arc<Server>,
+    (server, guest): (&Arc<Server>, &Guest),
     multiplex: &Arc<Multiplex>,
     source: impl MessageSource,
     session: Option<Opened>,
@@ -37,6 +42,7 @@ pub(crate) fn start(
     let reader = Reader {
         multiplex: Arc::downgrade(multiplex),
         server: Arc::downgrade(server),
+        guest: guest.clone(),
         session,
     };
     let task = tokio::spawn(reader.run(source));
@@ -47,6 +53,8 @@ pub(crate) fn start(
 struct Reader {
     multiplex: Weak<Multiplex>,
     server: Weak<Server>,
+    /// In whose session the stream is.
+    guest: Guest,
     session: Option<Opened>,
 }
 
@@ -60,6 +68,7 @@ impl Reader {
                 Err(_) => break "cannot be understood",
             };
             let Some(alive) = self.multiplex.upgrade() else { return };
+            self.note_change(&message);
             match (alive.recipient(&message), message) {
                 (Some(Recipient::Request(sender)), message) => {
                     let _ = sender.send(message).await;
@@ -75,6 +84,18 @@ impl Reader {
         };
         if let Some(alive) = self.multiplex.upgrade() {
             alive.close(how);
+        }
+    }
+
+    /// What a server says to a client of its lists concerns the inventory, whether the client listens or not. What it says to the
+    /// gateway while it is asked is no news.
+    fn note_change(&self, message: &ServerMessage) {
+        let is_told = matches!(message, ServerMessage::Notification(told) if told.method.ends_with("/list_changed"));
+        if is_told
+            && !matches!(self.guest.key, SessionKey::Discovery(_))
+            && let Some(server) = self.server.upgrade()
+        {
+            server.note_change(&self.guest);
         }
     }
 

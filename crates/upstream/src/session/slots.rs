@@ -30,6 +30,16 @@ impl Sessions {
         lock(&self.0).clear();
     }
 
+    /// Whether there is one that can be spoken in.
+    pub(crate) fn is_open(&self, key: &SessionKey) -> bool {
+        let Some(opened) = lock(&self.0).get(key).map(|slot| slot.opened.clone()) else {
+            return false;
+        };
+        // Whoever holds it is opening it.
+        let opened = opened.try_lock();
+        opened.map_or(true, |opened| opened.as_ref().is_some_and(|opened| !opened.is_closed()))
+    }
+
     /// Takes a session out; the caller may tell the server.
     pub(crate) fn forget(&self, key: &SessionKey) -> Option<Opened> {
         let slot = lock(&self.0).remove(key)?;

@@ -75,6 +75,58 @@ pub enum Change {
         /// The approved digest.
         approved: Digest,
     },
+    /// A prompt, resource or template was seen that was not there before.
+    ItemAdded {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name, URI or template.
+        name: Arc<str>,
+        /// Its digest.
+        seen: Digest,
+        /// Whether it may be used.
+        standing: Standing,
+    },
+    /// A prompt, resource or template differs from what was seen before.
+    ItemChanged {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name, URI or template.
+        name: Arc<str>,
+        /// Its digest now.
+        seen: Digest,
+        /// Whether it may be used: it may if the approved definition came back.
+        standing: Standing,
+    },
+    /// A prompt, resource or template is not offered any more.
+    ItemVanished {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name, URI or template.
+        name: Arc<str>,
+    },
+    /// A definition that is no tool's was left out of the inventory.
+    ItemRejected {
+        /// What it would be.
+        kind: ItemKind,
+        /// Its place in its list, from 0.
+        position: usize,
+        /// What is wrong with it.
+        fault: DefinitionFault,
+    },
+    /// A definition that is no tool's was approved.
+    ItemApproved {
+        /// What it is.
+        kind: ItemKind,
+        /// Its name, URI or template.
+        name: Arc<str>,
+        /// The approved digest.
+        approved: Digest,
+    },
+    /// More changed in one discovery than is put on record one by one.
+    Further {
+        /// How much more.
+        changes: usize,
+    },
     /// A tool was quarantined beside the tools of other servers, its definition unchanged.
     Shadowing {
         /// The tool.
@@ -136,6 +188,21 @@ impl fmt::Display for Change {
             Self::ToolVanished { .. } => f.write_str("the tool is not offered any more"),
             Self::ToolRejected { position, fault, .. } => write!(f, "definition {position} was left out: {fault}"),
             Self::ToolApproved { approved, .. } => write!(f, "the definition was approved ({approved})"),
+            Self::ItemAdded {
+                kind, seen, standing, ..
+            } => write!(f, "a {kind} was added ({seen}): {}", of_kind(*kind, standing)),
+            Self::ItemChanged {
+                kind, seen, standing, ..
+            } => write!(f, "the {kind} changed (now {seen}): {}", of_kind(*kind, standing)),
+            Self::ItemVanished { kind, .. } => write!(f, "the {kind} is not offered any more"),
+            Self::ItemRejected { kind, position, fault } => {
+                write!(f, "definition {position} of a {kind} was left out: {fault}")
+            }
+            Self::ItemApproved { kind, approved, .. } => write!(f, "the {kind} was approved ({approved})"),
+            Self::Further { changes } => write!(
+                f,
+                "{changes} further changes of what the server offers were seen in the same discovery; `portreeve tool list` tells them"
+            ),
             Self::Shadowing { why, .. } => write!(f, "the tool is quarantined: {why}"),
             Self::Disabled { kind, .. } => write!(f, "the {kind} was disabled"),
             Self::Enabled { kind, .. } => write!(f, "the {kind} was enabled again"),
@@ -162,6 +229,12 @@ impl Change {
             Self::Shadowing { .. } => "tool_quarantined",
             Self::InstructionsChanged { .. } => "instructions_changed",
             Self::InstructionsApproved { .. } => "instructions_approved",
+            Self::Further { .. } => "inventory_changed",
+            Self::ItemRejected { .. } => "definition_refused",
+            Self::ItemAdded { kind, .. } => return Cow::Owned(format!("{kind}_added")),
+            Self::ItemChanged { kind, .. } => return Cow::Owned(format!("{kind}_changed")),
+            Self::ItemVanished { kind, .. } => return Cow::Owned(format!("{kind}_vanished")),
+            Self::ItemApproved { kind, .. } => return Cow::Owned(format!("{kind}_approved")),
             Self::Disabled { kind, .. } => return Cow::Owned(format!("{kind}_disabled")),
             Self::Enabled { kind, .. } => return Cow::Owned(format!("{kind}_enabled")),
         })
@@ -177,11 +250,17 @@ impl Change {
             | Self::Shadowing { tool, .. }
             | Self::ToolApproved { tool, .. } => Some(tool.as_str()),
             Self::ToolRejected { tool, .. } => tool.as_ref().map(ToolName::as_str),
+            Self::ItemAdded { name, .. }
+            | Self::ItemChanged { name, .. }
+            | Self::ItemVanished { name, .. }
+            | Self::ItemApproved { name, .. } => Some(name),
             Self::Classified { tool: name, .. } | Self::Disabled { name, .. } | Self::Enabled { name, .. } => {
                 Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref)
             }
             Self::Discovered { .. }
             | Self::IdentityChanged { .. }
+            | Self::ItemRejected { .. }
+            | Self::Further { .. }
             | Self::InstructionsChanged { .. }
             | Self::InstructionsApproved { .. } => None,
         }
@@ -191,18 +270,34 @@ impl Change {
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         match self {
-            Self::ToolAdded { seen, .. } | Self::ToolChanged { seen, .. } => Some(*seen),
-            Self::ToolApproved { approved, .. } | Self::InstructionsApproved { approved } => Some(*approved),
+            Self::ToolAdded { seen, .. }
+            | Self::ToolChanged { seen, .. }
+            | Self::ItemAdded { seen, .. }
+            | Self::ItemChanged { seen, .. } => Some(*seen),
+            Self::ToolApproved { approved, .. }
+            | Self::ItemApproved { approved, .. }
+            | Self::InstructionsApproved { approved } => Some(*approved),
             Self::InstructionsChanged { seen } => *seen,
             Self::Discovered { .. }
             | Self::IdentityChanged { .. }
             | Self::ToolVanished { .. }
             | Self::ToolRejected { .. }
+            | Self::ItemVanished { .. }
+            | Self::ItemRejected { .. }
+            | Self::Further { .. }
             | Self::Shadowing { .. }
             | Self::Disabled { .. }
             | Self::Enabled { .. }
             | Self::Classified { .. } => None,
         }
+    }
+}
+
+/// How a definition stands, in words that fit its kind.
+fn of_kind(kind: ItemKind, standing: &Standing) -> String {
+    match standing {
+        Standing::Quarantined(QuarantineCause::NewTool) => format!("quarantined: new {kind}"),
+        Standing::Approved | Standing::Disabled | Standing::Quarantined(_) => standing.to_string(),
     }
 }
 

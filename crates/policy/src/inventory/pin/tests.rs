@@ -527,3 +527,55 @@ fn a_tool_that_was_pushed_out_by_vanished_names_comes_back_quarantined() {
         );
     }
 }
+
+#[test]
+fn what_one_clients_process_shows_otherwise_is_a_change_for_everybody_while_it_does() {
+    let (read, worse) = (definition("read", "{}"), definition("read", r#"{"title":"worse"}"#));
+    let added = definition("more", "{}");
+    let raw =
+        |definitions: &[&str]| -> Vec<Arc<[u8]>> { definitions.iter().map(|one| one.as_bytes().into()).collect() };
+    for trust in [Trust::Internal, Trust::Community] {
+        let facts = facts("files", trust);
+        let stored = discovered(&facts, &[&read]);
+        let with_told = |told: Vec<Vec<Arc<[u8]>>>| Discovery {
+            told,
+            ..discovery("files", &[&read])
+        };
+        let same = merge(
+            Some(stored.clone()),
+            with_told(vec![raw(&[&read]), raw(&[])]),
+            &facts,
+            now(),
+        );
+        assert_eq!(same.events, [], "who shows the same, or less, changes nothing");
+        let told = vec![raw(&[&read]), raw(&[&worse, &added])];
+        let merged = merge(Some(stored.clone()), with_told(told.clone()), &facts, now());
+        assert_eq!(changes(&merged), ["tool_changed", "tool_added"]);
+        let approved = stored.tools[0].seen;
+        let changed = Standing::Quarantined(QuarantineCause::Changed { approved });
+        assert_eq!(standing(&merged.stored, trust, "read"), Some(changed));
+        let new = match trust {
+            Trust::Internal | Trust::Verified => Standing::Approved,
+            Trust::Community | Trust::Unknown => Standing::Quarantined(QuarantineCause::NewTool),
+        };
+        assert_eq!(standing(&merged.stored, trust, "more"), Some(new));
+        let silent = merge(Some(merged.stored.clone()), with_told(told), &facts, now());
+        assert_eq!(silent.events, [], "told once");
+        let over = merge(Some(merged.stored), with_told(Vec::new()), &facts, now());
+        assert_eq!(standing(&over.stored, trust, "read"), Some(Standing::Approved));
+    }
+}
+
+#[test]
+fn what_was_approved_before_does_not_hide_in_one_process_what_another_shows_changed() {
+    let (read, worse) = (definition("read", "{}"), definition("read", r#"{"title":"worse"}"#));
+    let facts = facts("files", Trust::Internal);
+    let stored = discovered(&facts, &[&read]);
+    let seen = Discovery {
+        told: vec![vec![read.as_bytes().into()]],
+        ..discovery("files", &[&worse])
+    };
+    let merged = merge(Some(stored), seen, &facts, now());
+    let standing = standing(&merged.stored, Trust::Internal, "read");
+    assert!(matches!(standing, Some(Standing::Quarantined(_))), "{standing:?}");
+}
