@@ -15,6 +15,7 @@ mod edge;
 mod evidence;
 mod facts;
 mod full_disk;
+mod grants;
 mod harness;
 mod identity;
 mod inventory;

@@ -100,6 +100,8 @@ words! {
     pub enum TokenSource {
         /// RFC 8693.
         Exchange = "exchange",
+        /// The gateway's own word at an authorisation server.
+        ClientCredentials = "client_credentials",
         /// A Vault server.
         Vault = "vault",
         /// A secret reference of the configuration.

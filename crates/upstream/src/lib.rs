@@ -36,9 +36,13 @@ pub use call::dispatch::{OutgoingRequest, PreparedCall, RoundInput, RoundPermit,
 pub use call::observer::{NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent};
 pub use call::task::TaskMode;
 pub use caps::Caps;
-pub use credentials::{CredentialSource, Reference, UpstreamCredential};
+pub use credentials::token_endpoint::{Asking, NoAnswer, TokenAnswer, TokenClient, TokenEndpoint, TokenForm};
+pub use credentials::{
+    Behalf, CredentialEpoch, CredentialSource, Grant, GrantSettings, InboundCredential, Origin, OriginKind, Reference,
+    Unavailable, UpstreamCredential,
+};
 pub use discover::discover;
-pub use failure::{Failure, TlsFault};
+pub use failure::{Blocked, Failure, TlsFault};
 pub use http::address::Address;
 pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};

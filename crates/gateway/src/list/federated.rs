@@ -144,7 +144,7 @@ impl Gathering<'_> {
     }
 
     async fn ask_servers(self, kind: ListKind) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
-        let guest = self.context.client.guest(&self.context.who);
+        let guest = self.context.guest();
         let mut asking = JoinSet::new();
         for server in self.listing_servers(kind) {
             let guest = guest.clone();

@@ -342,7 +342,7 @@ fn every_fact_handed_in_stands_under_its_name() {
         ("/decision/policy_id", "writers".into()),
         ("/decision/epoch", 17.into()),
         ("/token_handling/mode", "vault".into()),
-        ("/token_handling/passthrough_detected", serde_json::Value::Null),
+        ("/token_handling/passthrough_detected", false.into()),
         ("/outcome/size_bytes_out", 2048.into()),
         ("/outcome/duration_us", 5120.into()),
     ] {
