@@ -34,6 +34,7 @@ mod results;
 mod risk;
 mod schemas;
 mod sessions;
+mod shown_certificates;
 mod shutdown;
 mod start_up;
 mod stdio;

@@ -336,6 +336,7 @@ pub(crate) fn credential_facts(origin: &Origin) -> CredentialFacts {
         OriginKind::None => (TokenMode::None, TokenSource::None),
         OriginKind::Reference => (TokenMode::Vault, TokenSource::Reference),
         OriginKind::Exchange => (TokenMode::Exchanged, TokenSource::Exchange),
+        OriginKind::Certificate => (TokenMode::Vault, TokenSource::Mtls),
         OriginKind::ClientCredentials => (TokenMode::Exchanged, TokenSource::ClientCredentials),
     };
     CredentialFacts {

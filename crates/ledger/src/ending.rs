@@ -106,6 +106,8 @@ words! {
         Vault = "vault",
         /// A secret reference of the configuration.
         Reference = "reference",
+        /// A client certificate of the gateway's.
+        Mtls = "mtls",
         /// The user's own grant.
         Oauth = "oauth",
         /// The environment a local server was started with.

@@ -30,6 +30,8 @@ pub enum CredentialSource {
     Reference(Reference),
     /// A token that an authorisation server grants.
     Grant(Arc<Grant>),
+    /// A certificate of ours, which the connection shows.
+    Certificate,
 }
 
 /// A credential made for one server on somebody's behalf, ready to be put on a request. Without one nothing can be sent, and it
@@ -77,6 +79,8 @@ pub enum OriginKind {
     Exchange,
     /// The gateway's own word at an authorisation server.
     ClientCredentials,
+    /// A certificate of ours.
+    Certificate,
 }
 
 /// What a source made, before it is known for whom.
@@ -102,7 +106,7 @@ impl CredentialSource {
     /// When there is none, or when it is the one that the caller showed.
     pub async fn fetch(&self, behalf: &Behalf) -> Result<UpstreamCredential, Failure> {
         let (header, origin) = match self {
-            Self::None => (None, Arc::new(self.origin())),
+            Self::None | Self::Certificate => (None, Arc::new(self.origin())),
             Self::Reference(reference) => (Some(reference.header()), Arc::new(self.origin())),
             Self::Grant(grant) => {
                 let made = grant.made_for(behalf).await;
@@ -130,6 +134,7 @@ impl CredentialSource {
             Self::None => OriginKind::None,
             Self::Reference(_) => OriginKind::Reference,
             Self::Grant(grant) => grant.kind(),
+            Self::Certificate => OriginKind::Certificate,
         })
     }
 
@@ -137,7 +142,7 @@ impl CredentialSource {
     #[must_use]
     pub fn is_per_principal(&self) -> bool {
         match self {
-            Self::None | Self::Reference(_) => false,
+            Self::None | Self::Reference(_) | Self::Certificate => false,
             Self::Grant(grant) => grant.is_per_principal(),
         }
     }

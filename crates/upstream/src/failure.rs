@@ -14,6 +14,9 @@ pub enum TlsFault {
     /// The name that its certificate must hold is none.
     #[error("the name that this server's certificate must hold is none")]
     Name,
+    /// The certificate that it is to be shown cannot be used.
+    #[error("the certificate that this server is to be shown cannot be used")]
+    Identity(#[source] rustls::Error),
 }
 
 /// Why nothing was sent: there is no credential that could go along.

@@ -43,7 +43,7 @@ pub use credentials::{
 };
 pub use discover::discover;
 pub use failure::{Blocked, Failure, TlsFault};
-pub use http::address::Address;
+pub use http::address::{Address, ClientIdentity};
 pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{Cut, ListKind, Listed, RawEntry, list};

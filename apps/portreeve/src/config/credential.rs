@@ -1,7 +1,9 @@
 //! `servers.*.credential`: what a server is shown. Secrets are references; a complaint never repeats what may be one.
 
 use http::{HeaderName, HeaderValue, Uri};
-use rustls_pki_types::CertificateDer;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
 use vocabulary::Secret;
 
@@ -23,6 +25,13 @@ pub enum Credential {
     },
     /// A token that an authorisation server grants.
     Granted(Box<Granted>),
+    /// A certificate that the connection shows.
+    Certificate {
+        /// It, and those that lead to its root.
+        chain: Vec<CertificateDer<'static>>,
+        /// Its key, in PEM.
+        key: Secret,
+    },
 }
 
 /// How a server's tokens are granted.
@@ -68,7 +77,14 @@ impl PartialEq for Credential {
                 },
             ) => header == other_header && value.expose() == other_value.expose(),
             (Self::Granted(one), Self::Granted(other)) => one.parts() == other.parts(),
-            (Self::None | Self::Reference { .. } | Self::Granted(_), _) => false,
+            (
+                Self::Certificate { chain, key },
+                Self::Certificate {
+                    chain: other_chain,
+                    key: other_key,
+                },
+            ) => chain == other_chain && key.expose() == other_key.expose(),
+            (Self::None | Self::Reference { .. } | Self::Granted(_) | Self::Certificate { .. }, _) => false,
         }
     }
 }
@@ -76,7 +92,7 @@ impl PartialEq for Credential {
 impl Eq for Credential {}
 
 /// Ways that a credential can come about; one of them stands in a configuration.
-const WAYS: [&str; 3] = ["secret", "exchange", "client_credentials"];
+const WAYS: [&str; 4] = ["secret", "exchange", "client_credentials", "mtls"];
 /// Those of later versions.
 const LATER: [&str; 2] = ["vault", "oauth"];
 
@@ -112,7 +128,39 @@ impl Credential {
                 return Some(Self::Granted(Box::new(granted?)));
             }
         }
+        if section.has("mtls") {
+            let inner = section.entry("mtls").and_then(Entry::into_section);
+            let shown = inner.and_then(|inner| Self::certificate(inner, url, around));
+            section.finish();
+            return shown;
+        }
         Self::reference(section, around)
+    }
+
+    fn certificate(mut section: Section<'_>, url: Option<&Uri>, around: &Surroundings) -> Option<Self> {
+        let chain = section.require("cert", |value| certificates(value, around));
+        let key = section.require("key", |value| {
+            let key = followed(value, around)?;
+            let read = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
+                .map_err(|_| Complaint::new("names no private key in PEM"))?;
+            if let Some(chain) = &chain {
+                let provider = rustls::crypto::aws_lc_rs::default_provider();
+                CertifiedKey::from_der(chain.clone(), read, &provider)
+                    .map_err(|_| Complaint::new("does not fit the certificate in `cert`"))?;
+            }
+            Ok(key)
+        });
+        if url.is_some_and(|url| url.scheme_str() != Some("https")) {
+            section.fault_here(Complaint::new(
+                "needs an `https://` address: nothing else shows a certificate",
+            ));
+            return None;
+        }
+        section.finish();
+        Some(Self::Certificate {
+            chain: chain?,
+            key: key?,
+        })
     }
 
     fn reference(mut section: Section<'_>, around: &Surroundings) -> Option<Self> {
@@ -225,6 +273,17 @@ fn literal() -> Complaint {
 
 /// Follows a reference to a secret; what it names must be fit for a header.
 pub(super) fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
+    let secret = followed(value, around)?;
+    match HeaderValue::from_str(secret.expose()) {
+        Ok(_) => Ok(secret),
+        Err(_) => Err(Complaint::new(
+            "the secret it names holds a line break or another control character",
+        )),
+    }
+}
+
+/// Follows a reference to a secret, whatever it is.
+fn followed(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
     let text = value.text()?;
     let secret = match Reference::parse(text) {
         Some(Reference::Variable(name)) => {
@@ -243,14 +302,9 @@ pub(super) fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret,
         }
         Some(Reference::Plain(_)) | None => return Err(literal()),
     };
-    if secret.expose().is_empty() {
-        return Err(Complaint::new("the secret it names is empty"));
-    }
-    match HeaderValue::from_str(secret.expose()) {
-        Ok(_) => Ok(secret),
-        Err(_) => Err(Complaint::new(
-            "the secret it names holds a line break or another control character",
-        )),
+    match secret.expose().is_empty() {
+        true => Err(Complaint::new("the secret it names is empty")),
+        false => Ok(secret),
     }
 }
 

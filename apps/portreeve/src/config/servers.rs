@@ -191,7 +191,10 @@ impl Server {
             if isolation == Some(Isolation::PerPrincipal) {
                 warn_of_sharing(process, &section);
             }
-            if matches!(credential, Some(Credential::Reference { .. } | Credential::Granted(_))) {
+            if matches!(
+                credential,
+                Some(Credential::Reference { .. } | Credential::Granted(_) | Credential::Certificate { .. })
+            ) {
                 let complaint = Complaint::new("a process has no header for a credential");
                 section.fault("credential", complaint.hint("hand the secret over in `sandbox.env`"));
             }

@@ -588,7 +588,7 @@ fn secrets_are_references_and_are_never_repeated() {
     {
         Credential::None => None,
         Credential::Reference { header, value } => Some((header.to_string(), value.expose().to_owned())),
-        Credential::Granted(granted) => panic!("{granted:?}"),
+        other @ (Credential::Granted(_) | Credential::Certificate { .. }) => panic!("{other:?}"),
     };
     let pair = |header: &str, value: &str| Some((header.to_owned(), value.to_owned()));
     assert_eq!(shown("\"none\""), None);
@@ -659,7 +659,9 @@ fn a_grant_names_endpoint_client_and_whom_its_tokens_are_for() {
         let config = desk.load(&with(credential)).unwrap();
         match config.servers.into_values().next().unwrap().credential {
             Credential::Granted(granted) => granted,
-            other @ (Credential::None | Credential::Reference { .. }) => panic!("{other:?}"),
+            other @ (Credential::None | Credential::Reference { .. } | Credential::Certificate { .. }) => {
+                panic!("{other:?}")
+            }
         }
     };
     let client = r#"token_url = "https://idp.example/token", client_id = "gw", client_secret = "env:TOKEN""#;

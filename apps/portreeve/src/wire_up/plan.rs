@@ -18,12 +18,14 @@ use gateway::edge::tls::{TlsSource, certificate_names};
 use gateway::edge::token_clients::TokenClients;
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, ServerFacts, ToolLimits};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
 use sandbox::{Launcher, NetPolicy};
 use screening::arguments::{FieldRules, Hosts};
 use screening::result::{Guards, Truncation};
 use upstream::{
-    Address, Caps, CredentialEpoch, CredentialSource, Grant, GrantSettings, Reach, Reference, ServerSettings,
-    TokenEndpoint,
+    Address, Caps, ClientIdentity, CredentialEpoch, CredentialSource, Grant, GrantSettings, Reach, Reference,
+    ServerSettings, TokenEndpoint,
 };
 use vocabulary::{Clock, HostList, HostPattern, ServerId, ToolId, ToolName, json};
 
@@ -210,6 +212,7 @@ pub(super) fn server_settings(
             Reference::new(header.clone(), value).map_or(CredentialSource::None, CredentialSource::Reference)
         }
         Credential::Granted(granted) => CredentialSource::Grant(Arc::new(grants.of(granted))),
+        Credential::Certificate { .. } => CredentialSource::Certificate,
     };
     let reach = match (&server.barred, &server.reach) {
         (Some(why), _) => Reach::Barred(why.clone()),
@@ -218,6 +221,7 @@ pub(super) fn server_settings(
                 url: web.url.clone(),
                 extra_roots: web.ca.clone(),
                 certificate_name: web.certificate_name.clone(),
+                identity: identity_shown(&server.credential)?,
             };
             match web.transport {
                 config::Transport::Http => Reach::Http(address),
@@ -247,6 +251,17 @@ pub(super) fn server_settings(
             config::Era::Legacy => upstream::EraSetting::Legacy,
             config::Era::Modern => upstream::EraSetting::Modern,
         },
+    })
+}
+
+/// The certificate that a connection shows, where one is the server's credential.
+fn identity_shown(credential: &Credential) -> anyhow::Result<Option<Arc<ClientIdentity>>> {
+    Ok(match credential {
+        Credential::Certificate { chain, key } => Some(Arc::new(ClientIdentity {
+            chain: chain.clone(),
+            key: PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).context("the key cannot be read")?,
+        })),
+        Credential::None | Credential::Reference { .. } | Credential::Granted(_) => None,
     })
 }
 

@@ -6,7 +6,7 @@ use settings::{Key, key};
 pub(super) const KEYS: &[Key] = &[
     key(
         "servers.*.credential",
-        "`\"none\"`, or one of `{ secret = … }`, `{ exchange = { … } }`, `{ client_credentials = { … } }`.",
+        "`\"none\"`, or one of `{ secret = … }`, `{ exchange = { … } }`, `{ client_credentials = { … } }`, `{ mtls = { … } }`.",
         Default(r#""none""#, "no credential leaves unless one is named"),
     ),
     key(
@@ -81,6 +81,16 @@ pub(super) const KEYS: &[Key] = &[
         "servers.*.credential.client_credentials.ca",
         "PEM file with further trust roots, for this endpoint alone.",
         Optional,
+    ),
+    key(
+        "servers.*.credential.mtls.cert",
+        "PEM file with the certificate that the server is shown when a connection begins, and those that lead to its root.",
+        Required("write the path of a PEM file"),
+    ),
+    key(
+        "servers.*.credential.mtls.key",
+        "Reference to its private key in PEM: `env:NAME` or `file:PATH`.",
+        Required("write `env:NAME` or `file:PATH`"),
     ),
     key(
         "servers.*.credential.header",
