@@ -79,19 +79,10 @@ pub(crate) async fn forward(
         Err(failure) => return Ok(stages.failed(record, &failure)),
     };
     let binding = Binding::of(stages.context, permit.action(), &target, sent.checked.digest());
-    let asked = Asked::new(
-        request,
-        &permit,
-        sent.checked.digest(),
-        stages.context.arrival.address,
-        &stages.snapshot.policy,
-    );
+    let asked = asked(stages, request, &permit, &sent);
     let round = state::read(stages, request, &binding)?;
     let guest = stages.context.guest();
-    let announced = announce(stages, &record.facts, &record.decision);
-    let (announced, credential) = tokio::join!(announced, server.credential_for(&guest.behalf));
-    announced?;
-    let credential = match credential {
+    let credential = match announced_credential(stages, &record, server, &guest).await? {
         Ok(credential) => credential,
         Err(failure) => return Ok(stages.failed(record, &failure)),
     };
@@ -113,7 +104,52 @@ pub(crate) async fn forward(
     if era == Era::Modern && is_subscription(request.method()) {
         return Ok(Box::pin(subscribe_here(stages, forwarded)).await);
     }
-    Ok(match round {
+    let leaving = Leaving {
+        permit,
+        guest,
+        credential,
+        sent,
+        round,
+    };
+    Ok(leave(stages, request, forwarded, leaving).await)
+}
+
+/// The credential, fetched while the intent is put on record.
+async fn announced_credential(
+    stages: &Stages<'_>,
+    record: &CallRecord,
+    server: &Server,
+    guest: &Guest,
+) -> Result<Result<UpstreamCredential, Failure>, Box<Ended>> {
+    let announced = announce(stages, &record.facts, &record.decision);
+    let (announced, credential) = tokio::join!(announced, server.credential_for(&guest.behalf));
+    announced.map(|()| credential)
+}
+
+fn asked(stages: &Stages<'_>, request: &Request, permit: &Permit, sent: &Sent<'_>) -> Arc<Asked> {
+    let (address, policy) = (stages.context.arrival.address, &stages.snapshot.policy);
+    Asked::new(request, permit, sent.checked.digest(), address, policy)
+}
+
+/// What goes to a server now.
+struct Leaving<'a> {
+    permit: Permit,
+    guest: Guest,
+    credential: UpstreamCredential,
+    sent: Sent<'a>,
+    round: Round,
+}
+
+/// A new call, or answers to a call that waits for them.
+async fn leave(stages: &Stages<'_>, request: &Request, forwarded: Forwarded, leaving: Leaving<'_>) -> Ended {
+    let Leaving {
+        permit,
+        guest,
+        credential,
+        sent,
+        round,
+    } = leaving;
+    match round {
         // They go to whom the first request asked, and were shown with this one.
         Round::Parked(_, answers) if holds_inbound(stages, &answers) => {
             forwarded.fail(stages, &Failure::BlockedLater(Blocked::Passthrough))
@@ -129,7 +165,7 @@ pub(crate) async fn forward(
                 Err(failure) => forwarded.fail(stages, &failure),
             }
         }
-    })
+    }
 }
 
 fn holds_inbound(stages: &Stages<'_>, answers: &[(String, Bytes)]) -> bool {
