@@ -4,6 +4,7 @@ mod caps;
 mod credentials;
 mod messages;
 mod passthrough;
+mod planted;
 mod revocation;
 mod sandbox;
 mod servers;

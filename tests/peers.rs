@@ -10,6 +10,7 @@ mod databases;
 mod defaults;
 mod egress;
 mod fixture;
+mod grants;
 mod honest;
 mod hosts;
 mod limits;

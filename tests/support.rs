@@ -15,6 +15,7 @@ pub(crate) mod server;
 pub(crate) mod setup;
 pub(crate) mod stand;
 pub(crate) mod stream;
+pub(crate) mod token_endpoint;
 pub(crate) mod town;
 pub(crate) mod walk;
 pub(crate) mod wire;

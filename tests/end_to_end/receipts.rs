@@ -26,7 +26,7 @@ async fn the_receipt_of_an_allowed_call_in_full() {
                 "session": sha256(agent.session.as_ref().unwrap().as_bytes())},
         "request": {"args_hash": canonical_hash(&arguments), "args_canon": "jcs", "size_bytes_in": body.len()},
         "decision": {"result": "allow", "policy_id": "permit-all", "reason_codes": ["ALLOW_POLICY_MATCH"]},
-        "token_handling": {"mode": "none", "audience": null, "passthrough_detected": null, "source": "none", "audience_verified": null},
+        "token_handling": {"mode": "none", "audience": null, "passthrough_detected": false, "source": "none", "audience_verified": null},
         "sandbox": {"fs_policy": "none", "net_policy": "none"},
         "approval": {"required": false, "approved_by": null, "step_up": "none", "id": null, "approved_at": null, "plan_hash": null},
         "outcome": {"status": "success", "executed": true, "size_bytes_out": answer.body.len(), "screening": []},
@@ -91,7 +91,12 @@ async fn every_ending_has_every_field() {
             !reasons.is_empty() && reasons.iter().all(|code| codes.contains(code)),
             "{record}"
         );
-        assert_eq!(record["token_handling"]["passthrough_detected"], Value::Null);
+        let left = if record["phase"] == "final" {
+            json!(false)
+        } else {
+            Value::Null
+        };
+        assert_eq!(record["token_handling"]["passthrough_detected"], left);
         if record["decision"]["result"] == "deny" {
             assert_eq!(
                 (&record["outcome"]["status"], &record["outcome"]["executed"]),

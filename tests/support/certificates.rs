@@ -76,6 +76,21 @@ impl Certificate {
         )
     }
 
+    /// The same, for clients alone whose certificate this authority signed.
+    pub(crate) fn serve_clients_of(&self, authority: &Authority) -> Arc<ServerConfig> {
+        install_provider();
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap())
+            .unwrap();
+        let clients = rustls::server::WebPkiClientVerifier::builder(Arc::new(roots))
+            .build()
+            .unwrap();
+        let (chain, key) = self.der();
+        let config = ServerConfig::builder().with_client_cert_verifier(clients);
+        Arc::new(config.with_single_cert(chain, key).unwrap())
+    }
+
     fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let chain = vec![CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()];
         (chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap())

@@ -9,7 +9,7 @@ use http::StatusCode;
 use ledger::{Arrival, DecisionFacts, Ending, MessageFacts, Verdict};
 use mcp::{ErrorCode, Method, Request};
 use screening::recorded::recordable;
-use upstream::OpenCall;
+use upstream::{Guest, OpenCall};
 use vocabulary::json::{self, Value};
 use vocabulary::{Digest, Principal, ReasonCode, canonical};
 
@@ -101,8 +101,13 @@ impl RequestContext {
     pub(crate) fn listener(&self) -> Listener {
         Listener {
             who: self.who.clone(),
-            shown: self.shown,
+            shown: self.shown.clone(),
         }
+    }
+
+    /// For whom a server does something.
+    pub(crate) fn guest(&self) -> Guest {
+        self.client.guest(&self.who, self.shown.behalf())
     }
 
     /// What is known of the message so far.

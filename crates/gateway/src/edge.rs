@@ -3,6 +3,8 @@
 
 pub mod authenticate;
 pub mod certificate;
+mod form;
+mod inbound;
 pub mod jwks;
 pub mod jwt;
 pub mod listen;
@@ -12,6 +14,7 @@ pub mod shown;
 pub mod host;
 mod connections;
 pub mod tls;
+pub mod token_clients;
 pub mod tokens;
 
 use std::net::IpAddr;

@@ -19,7 +19,7 @@ use crate::list::federated::Gathering;
 use crate::message::OwnResult;
 use crate::message::own::OwnValue;
 use crate::offers::Offers;
-use crate::outcome::{CallRecord, answered_by_itself};
+use crate::outcome::{CallRecord, answered_by_itself, no_credential};
 use crate::snapshot::tool::{ListedDefinition, canonical_form};
 use crate::snapshot::{ServerState, Snapshot};
 use crate::stages::Stages;
@@ -65,8 +65,9 @@ async fn answer_live(stages: &Stages<'_>, request: &Request, kind: ListKind) -> 
         let record = CallRecord {
             facts: context.facts(),
             decision: answered_by_itself(snapshot),
+            credential: no_credential(),
         };
-        return stages.failed(record, None, failure);
+        return stages.failed(record, failure);
     }
     let canonical: Vec<Vec<u8>> = gathered
         .entries

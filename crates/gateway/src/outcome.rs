@@ -7,7 +7,7 @@ use ledger::{CredentialFacts, DecisionFacts, Ending, MessageFacts, Outcome, Stat
 use mcp::{ErrorCode, Method};
 use policy::{Decision, Grounds, InFlight, OverLimit};
 use screening::result::Withheld;
-use upstream::{CredentialSource, Failure};
+use upstream::{Blocked, Failure, Origin, OriginKind};
 use vocabulary::json::Value;
 use vocabulary::{Digest, ReasonCode, canonical};
 
@@ -84,6 +84,7 @@ impl CallOutcome {
 pub(crate) struct CallRecord {
     pub(crate) facts: MessageFacts,
     pub(crate) decision: DecisionFacts,
+    pub(crate) credential: CredentialFacts,
 }
 
 impl Stages<'_> {
@@ -275,7 +276,10 @@ impl Stages<'_> {
     }
 
     /// The server gave no answer that can be used.
-    pub(crate) fn failed(&self, record: CallRecord, credential: Option<&CredentialSource>, failure: &Failure) -> Ended {
+    pub(crate) fn failed(&self, record: CallRecord, failure: &Failure) -> Ended {
+        if let Some(blocked) = failure.blocked() {
+            return self.blocked(record, (blocked, failure.executed()));
+        }
         let code = failure.code();
         tracing::warn!(
             server = record.facts.server_id,
@@ -285,24 +289,67 @@ impl Stages<'_> {
         );
         let data = ErrorData::allowed(ErrorCode::InternalError, sentence(code), code);
         let reply = Prepared::refusal(Some(self.id.clone()), data);
-        self.called(record, credential, CallOutcome::failed(failure, reply))
+        self.called(record, CallOutcome::failed(failure, reply))
+    }
+
+    /// What was to leave holds the caller's own credential: nobody need be asked whether it may.
+    pub(crate) fn blocked_at_home(&self, facts: &MessageFacts) -> Ended {
+        let code = ReasonCode::DenyPassthroughBlocked;
+        let record = CallRecord {
+            facts: facts.clone(),
+            decision: self.decision(Verdict::Deny, "builtin:credentials".into(), code),
+            credential: no_credential(),
+        };
+        self.blocked(record, (Blocked::Passthrough, Some(false)))
+    }
+
+    /// There is no credential that may go along, so nothing was sent, or nothing more.
+    fn blocked(&self, record: CallRecord, (blocked, executed): (Blocked, Option<bool>)) -> Ended {
+        let code = blocked.code();
+        tracing::warn!(
+            server = record.facts.server_id,
+            code = code.as_str(),
+            error = &blocked as &dyn std::error::Error,
+            "a call was blocked"
+        );
+        let shape = match blocked {
+            Blocked::Passthrough => ErrorCode::Denied,
+            Blocked::Unavailable(_) => ErrorCode::InternalError,
+        };
+        let reply = Prepared::refusal(Some(self.id.clone()), ErrorData::denied(shape, sentence(code), code));
+        Ended {
+            ending: Ending::Called {
+                who: self.context.who.clone(),
+                message: record.facts,
+                decision: self.decision(Verdict::Deny, "builtin:credentials".into(), code),
+                credential: CredentialFacts {
+                    mode: TokenMode::Blocked,
+                    ..record.credential
+                },
+                outcome: Outcome {
+                    status: Status::Error,
+                    executed,
+                    screening: Vec::new(),
+                },
+            },
+            reply,
+        }
     }
 
     /// Taken to a server, with what came of it.
-    pub(crate) fn called(
-        &self,
-        record: CallRecord,
-        credential: Option<&CredentialSource>,
-        outcome: CallOutcome,
-    ) -> Ended {
-        let CallRecord { facts, mut decision } = record;
+    pub(crate) fn called(&self, record: CallRecord, outcome: CallOutcome) -> Ended {
+        let CallRecord {
+            facts,
+            mut decision,
+            credential,
+        } = record;
         decision.reason_codes.extend(outcome.reason);
         Ended {
             ending: Ending::Called {
                 who: self.context.who.clone(),
                 message: facts,
                 decision,
-                credential: credential_facts(credential),
+                credential,
                 outcome: Outcome {
                     status: outcome.status,
                     executed: outcome.executed,
@@ -350,14 +397,28 @@ pub(crate) fn answered_by_itself(snapshot: &Snapshot) -> DecisionFacts {
     builtin(Verdict::Allow, ReasonCode::AllowBuiltin, snapshot.policy.epoch())
 }
 
-pub(crate) fn credential_facts(source: Option<&CredentialSource>) -> CredentialFacts {
-    let (mode, source) = match source {
-        None | Some(CredentialSource::None) => (TokenMode::None, TokenSource::None),
-        Some(CredentialSource::Reference(_)) => (TokenMode::Vault, TokenSource::Reference),
+/// What is on record of a server's credential.
+pub(crate) fn credential_facts(origin: &Origin) -> CredentialFacts {
+    let (mode, source) = match origin.kind {
+        OriginKind::None => (TokenMode::None, TokenSource::None),
+        OriginKind::Reference => (TokenMode::Vault, TokenSource::Reference),
+        OriginKind::Exchange => (TokenMode::Exchanged, TokenSource::Exchange),
+        OriginKind::Certificate => (TokenMode::Vault, TokenSource::Mtls),
+        OriginKind::ClientCredentials => (TokenMode::Exchanged, TokenSource::ClientCredentials),
     };
     CredentialFacts {
         mode,
         source,
+        audience: origin.audience.clone(),
+        audience_verified: origin.audience_verified,
+    }
+}
+
+/// Where no server was reached.
+pub(crate) fn no_credential() -> CredentialFacts {
+    CredentialFacts {
+        mode: TokenMode::None,
+        source: TokenSource::None,
         audience: None,
         audience_verified: None,
     }

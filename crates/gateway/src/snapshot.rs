@@ -310,6 +310,29 @@ impl Snapshot {
         };
         waited_for.into_iter().map(|(_, state)| state.clone()).collect()
     }
+
+    /// Servers that a request may need, that this principal may use, and that could not be discovered for want of somebody whose
+    /// credential they take.
+    pub(crate) fn waiting_for_somebody(
+        &self,
+        who: &Arc<Principal>,
+        wanted: &Wanted<'_>,
+    ) -> Vec<(Arc<upstream::Server>, watch::Receiver<ServerState>)> {
+        let (Wanted::Tool(only) | Wanted::List(only)) = wanted;
+        let down = self
+            .states
+            .iter()
+            .filter(|(_, state)| *state.borrow() == ServerState::Down);
+        let named = down.filter(|(id, _)| only.is_none_or(|only| only == *id));
+        let waiting = named.filter_map(|(id, state)| Some((self.server(id)?, state)));
+        waiting
+            .filter(|(server, _)| server.wants_somebody())
+            .filter(|(server, _)| {
+                who.servers.covers(server.id()) && self.policy.could_use(&self.policy.caller(who), server.id())
+            })
+            .map(|(server, state)| (server.clone(), state.clone()))
+            .collect()
+    }
 }
 
 /// What a request is about.

@@ -128,10 +128,14 @@ words! {
     pub enum TokenSource {
         /// RFC 8693.
         Exchange = "exchange",
+        /// The gateway's own word at an authorisation server.
+        ClientCredentials = "client_credentials",
         /// A Vault server.
         Vault = "vault",
         /// A secret reference of the configuration.
         Reference = "reference",
+        /// A client certificate of the gateway's.
+        Mtls = "mtls",
         /// The user's own grant.
         Oauth = "oauth",
         /// The environment a local server was started with.

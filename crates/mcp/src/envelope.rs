@@ -73,6 +73,16 @@ pub enum Content {
     Error(Bytes),
 }
 
+impl Content {
+    /// Its bytes.
+    #[must_use]
+    pub fn raw(&self) -> &Bytes {
+        match self {
+            Self::Result(raw) | Self::Error(raw) => raw,
+        }
+    }
+}
+
 /// A request: its parts as spans of the body it came in.
 #[derive(Debug)]
 pub struct Request {

@@ -9,6 +9,7 @@ pub mod arguments;
 pub mod definition;
 pub mod detect;
 pub mod imitation;
+pub mod passthrough;
 pub mod recorded;
 pub mod result;
 pub mod risk;

@@ -3,6 +3,8 @@
 use mcp::server::Nonsense;
 use vocabulary::ReasonCode;
 
+use crate::credentials::Unavailable;
+
 /// A TLS setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFault {
@@ -12,11 +14,31 @@ pub enum TlsFault {
     /// The name that its certificate must hold is none.
     #[error("the name that this server's certificate must hold is none")]
     Name,
+    /// The certificate that it is to be shown cannot be used.
+    #[error("the certificate that this server is to be shown cannot be used")]
+    Identity(#[source] rustls::Error),
+}
+
+/// Why nothing was sent: there is no credential that could go along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Blocked {
+    /// What was to leave holds the credential that the caller showed.
+    #[error("the caller's own credential would have left")]
+    Passthrough,
+    /// There is no credential for the server.
+    #[error("the server's credential cannot be had: {0}")]
+    Unavailable(Unavailable),
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// Nothing was sent.
+    #[error("nothing was sent: {0}")]
+    Blocked(Blocked),
+    /// The call had begun; what was to be sent next was not.
+    #[error("the call went no further: {0}")]
+    BlockedLater(Blocked),
     /// No connection: nothing was sent.
     #[error("the server cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -79,12 +101,52 @@ pub enum Failure {
     TooMany,
 }
 
+impl Blocked {
+    /// The code for the receipt.
+    #[must_use]
+    pub fn code(self) -> ReasonCode {
+        match self {
+            Self::Passthrough => ReasonCode::DenyPassthroughBlocked,
+            Self::Unavailable(_) => ReasonCode::DenyCredentialUnavailable,
+        }
+    }
+}
+
 impl Failure {
+    /// Whether it was refused for want of a credential that may go along.
+    #[must_use]
+    pub fn blocked(&self) -> Option<Blocked> {
+        match self {
+            Self::Blocked(blocked) | Self::BlockedLater(blocked) => Some(*blocked),
+            Self::Unreachable(_)
+            | Self::Broken(_)
+            | Self::TimedOut
+            | Self::Cancelled
+            | Self::TooManyEvents
+            | Self::Redirected
+            | Self::Status(_)
+            | Self::TooLarge
+            | Self::Nonsense(_)
+            | Self::Refused(_)
+            | Self::Version
+            | Self::EndlessList
+            | Self::Task(_)
+            | Self::Permit
+            | Self::SessionGone
+            | Self::Sandbox(_)
+            | Self::NotStarted(_)
+            | Self::CrashLoop(_)
+            | Self::Ended(_)
+            | Self::TooMany => None,
+        }
+    }
+
     /// Whether the tool ran: `None` where nobody can know.
     #[must_use]
     pub fn executed(&self) -> Option<bool> {
         match self {
             Self::Unreachable(_)
+            | Self::Blocked(_)
             | Self::Permit
             | Self::SessionGone
             | Self::Version
@@ -95,6 +157,7 @@ impl Failure {
             | Self::TooMany => Some(false),
             // Whatever status a server shows, it may have run the tool first.
             Self::Broken(_)
+            | Self::BlockedLater(_)
             | Self::Redirected
             | Self::TimedOut
             | Self::Cancelled
@@ -115,6 +178,7 @@ impl Failure {
             Self::TimedOut => ReasonCode::ErrorTimeout,
             Self::Cancelled => ReasonCode::ErrorCancelled,
             Self::Sandbox(_) => ReasonCode::DenySandboxUnavailable,
+            Self::Blocked(blocked) | Self::BlockedLater(blocked) => blocked.code(),
             Self::Unreachable(_)
             | Self::Broken(_)
             | Self::Redirected

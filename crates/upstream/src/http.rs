@@ -158,7 +158,7 @@ impl Link {
     /// Sends a message; nothing comes back.
     pub(crate) async fn notify(&self, post: Post<'_>) -> Result<(), Failure> {
         if let Some(pipe) = post.session.and_then(|opened| opened.pipe()) {
-            return pipe.write(post.body).await;
+            return pipe.write(post.body, post.credential).await;
         }
         let had_session = post.session.is_some_and(|opened| opened.session_id.is_some());
         let response = self.send(post).await?;
@@ -167,8 +167,8 @@ impl Link {
 
     /// Sends a message; the head of the answer, whatever its status.
     pub(crate) async fn send(&self, post: Post<'_>) -> Result<Response<ResponseBody>, Failure> {
-        let server = self.server()?;
-        server.send(server.build(post)).await
+        let (server, credential) = (self.server()?, post.credential);
+        server.send(server.build(post), credential).await
     }
 
     /// Opens a session's stream of messages that answer nothing, or resumes one that broke.
@@ -187,8 +187,7 @@ impl Link {
             headers.insert("last-event-id", id);
         }
         session.put_on(headers);
-        credential.put_on(headers);
-        let response = server.send(request).await?;
+        let response = server.send(request, credential).await?;
         check_status(response.status(), session.session_id.is_some())?;
         Ok(response)
     }
@@ -203,8 +202,7 @@ impl Link {
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static(mcp::http::EVENT_STREAM));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        credential.put_on(headers);
-        server.send(request).await
+        server.send(request, credential).await
     }
 
     /// The path of what a server calls its endpoint, if that is on its own origin.
@@ -224,13 +222,18 @@ impl Link {
         let mut request = server.request_to(&server.path, Bytes::new());
         *request.method_mut() = Method::DELETE;
         session.put_on(request.headers_mut());
-        credential.put_on(request.headers_mut());
-        let _ = server.send(request).await;
+        let _ = server.send(request, credential).await;
     }
 }
 
 impl HttpServer {
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, Failure> {
+    /// The one way out: whatever leaves was compared with the credential that it leaves on behalf of.
+    async fn send(
+        &self,
+        request: Request<Bytes>,
+        credential: &UpstreamCredential,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let request = credential.put_on(request)?.map(Full::new);
         let response = self.pool.send(request).await?;
         if response.status().is_redirection() {
             return Err(Failure::Redirected);
@@ -238,8 +241,8 @@ impl HttpServer {
         Ok(response)
     }
 
-    fn request_to(&self, path: &Uri, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
+    fn request_to(&self, path: &Uri, body: Bytes) -> Request<Bytes> {
+        let mut request = Request::new(body);
         *request.uri_mut() = path.clone();
         let headers = request.headers_mut();
         headers.reserve(HEADERS);
@@ -250,7 +253,7 @@ impl HttpServer {
     }
 
     /// INVARIANT: no header of a client is in reach here; all of them are written below.
-    fn build(&self, post: Post<'_>) -> Request<Full<Bytes>> {
+    fn build(&self, post: Post<'_>) -> Request<Bytes> {
         let endpoint = post.session.and_then(|opened| opened.endpoint());
         let mut request = self.request_to(endpoint.unwrap_or(&self.path), post.body);
         *request.method_mut() = Method::POST;
@@ -273,7 +276,6 @@ impl HttpServer {
         {
             headers.insert("traceparent", value);
         }
-        post.credential.put_on(headers);
         request
     }
 }

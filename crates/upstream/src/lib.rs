@@ -36,10 +36,14 @@ pub use call::dispatch::{OutgoingRequest, PreparedCall, RoundInput, RoundPermit,
 pub use call::observer::{NoObserver, Observer, RawNotification, RawParams, RawServerRequest, Reply, ServerEvent};
 pub use call::task::TaskMode;
 pub use caps::Caps;
-pub use credentials::{CredentialSource, Reference, UpstreamCredential};
+pub use credentials::token_endpoint::{Asking, NoAnswer, TokenAnswer, TokenClient, TokenEndpoint, TokenForm};
+pub use credentials::{
+    Behalf, CredentialEpoch, CredentialSource, Grant, GrantSettings, InboundCredential, Origin, OriginKind, Reference,
+    Unavailable, UpstreamCredential,
+};
 pub use discover::{discover, discover_items};
-pub use failure::{Failure, TlsFault};
-pub use http::address::Address;
+pub use failure::{Blocked, Failure, TlsFault};
+pub use http::address::{Address, ClientIdentity};
 pub use http::connections::bound_connections;
 pub use http::wakes::{SuppressedWake, WakeFilter, suppress_wakes};
 pub use list::{Cut, ListKind, Listed, RawEntry, list};

@@ -190,7 +190,7 @@ impl Walk<'_> {
                 ..OutgoingMeta::default()
             },
         };
-        let credential = self.server.credential.fetch();
+        let credential = self.server.credential_for(&self.guest.behalf).await?;
         let headers = plain_headers(kind.method());
         let post = match (self.era, self.session) {
             (Era::Legacy, Some(opened)) => Post::legacy(request.write(id), opened, &credential),
@@ -202,6 +202,7 @@ impl Walk<'_> {
             server: self.server,
             id,
             session: self.session,
+            behalf: &self.guest.behalf,
             observer: &NoObserver,
         };
         let answered = tokio::time::timeout(self.server.caps.timeout, exchange.run(post));

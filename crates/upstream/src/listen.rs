@@ -10,6 +10,7 @@ use mcp::server::ServerMessage;
 
 use crate::call::exchange::Exchange;
 use crate::call::observer::{NoObserver, Observer, RawNotification, RawServerRequest, ServerEvent};
+use crate::credentials::Behalf;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::ResponseBody;
@@ -77,56 +78,59 @@ pub async fn listen(
             if let Some(stream) = opened.stream() {
                 let mut messages = stream.listen();
                 for uri in &topics.uris {
-                    subscribe_to(server, &opened, uri).await?;
+                    subscribe_to(server, &opened, &guest.behalf, uri).await?;
                 }
                 ready();
                 while let Some(message) = messages.recv().await {
-                    observe(server, &opened, message, observer).await;
+                    observe(server, (&opened, &guest.behalf), message, observer).await;
                 }
                 return Ok(());
             }
-            let (opened, response) = match open_stream(server, &opened).await {
+            let (opened, response) = match open_stream(server, &opened, &guest.behalf).await {
                 Err(Failure::SessionGone) => {
                     let again = open::reopen(server, &guest, &opened).await?;
-                    let response = open_stream(server, &again).await?;
+                    let response = open_stream(server, &again, &guest.behalf).await?;
                     (again, response)
                 }
                 response => (opened, response?),
             };
             for uri in &topics.uris {
-                subscribe_to(server, &opened, uri).await?;
+                subscribe_to(server, &opened, &guest.behalf, uri).await?;
             }
             ready();
             let mut messages = Messages::of(response, server.caps);
             while let Some(message) = messages.next().await? {
-                observe(server, &opened, message, observer).await;
+                observe(server, (&opened, &guest.behalf), message, observer).await;
             }
             Ok(())
         }
     }
 }
 
-async fn open_stream(server: &Server, opened: &Opened) -> Result<Response<ResponseBody>, Failure> {
-    let credential = server.credential.fetch();
-    let open = server.link.open_stream(opened, &credential, None);
+async fn open_stream(server: &Server, opened: &Opened, behalf: &Behalf) -> Result<Response<ResponseBody>, Failure> {
+    let open = async {
+        let credential = server.credential_for(behalf).await?;
+        server.link.open_stream(opened, &credential, None).await
+    };
     let opening = tokio::time::timeout(server.caps.timeout, open);
     opening.await.map_err(|_| Failure::TimedOut)?
 }
 
 /// A session's stream tells of the resources that were subscribed to in it. Whether the server has
 /// this one is its own business.
-async fn subscribe_to(server: &Arc<Server>, opened: &Opened, uri: &str) -> Result<(), Failure> {
+async fn subscribe_to(server: &Arc<Server>, opened: &Opened, behalf: &Behalf, uri: &str) -> Result<(), Failure> {
     let id = server.link.next_id();
     let request = Outgoing {
         method: "resources/subscribe",
         members: vec![("uri", Cow::Owned(compose::literal(uri)))],
         meta: OutgoingMeta::default(),
     };
-    let credential = server.credential.fetch();
+    let credential = server.credential_for(behalf).await?;
     let exchange = Exchange {
         server,
         id,
         session: Some(opened),
+        behalf,
         observer: &NoObserver,
     };
     let asked = exchange.run(Post::legacy(request.write(id), opened, &credential));
@@ -134,7 +138,12 @@ async fn subscribe_to(server: &Arc<Server>, opened: &Opened, uri: &str) -> Resul
     answered.map_err(|_| Failure::TimedOut)?.map(drop)
 }
 
-async fn observe(server: &Arc<Server>, opened: &Opened, message: ServerMessage, observer: &dyn Observer) {
+async fn observe(
+    server: &Arc<Server>,
+    (opened, behalf): (&Opened, &Behalf),
+    message: ServerMessage,
+    observer: &dyn Observer,
+) {
     match message {
         ServerMessage::Notification(told) => {
             observer
@@ -142,7 +151,7 @@ async fn observe(server: &Arc<Server>, opened: &Opened, message: ServerMessage, 
                 .await;
         }
         ServerMessage::Request(asked) => {
-            let request = RawServerRequest::new(asked, server.clone(), opened.clone());
+            let request = RawServerRequest::new(asked, server.clone(), opened.clone(), behalf.clone());
             if request.method() == "ping" {
                 request.acknowledge().await;
             } else {
@@ -174,7 +183,7 @@ async fn subscribe(
         },
     };
     let headers = plain_headers("subscriptions/listen");
-    let credential = server.credential.fetch();
+    let credential = server.credential_for(&guest.behalf).await?;
     let process = open::process(server, guest).await?;
     let post = Post::modern(request.write(id), &headers, &credential).through(process.as_ref());
     let mut ready = Some(ready);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Egress, HostResolver, Instance, LaunchFailure, Launcher, Plan, PlanDraft, Resolve, Starting, Witness};
 use tokio::sync::watch;
-use vocabulary::{Confinement, Masks, PrincipalKey, ServerId};
+use vocabulary::{Confinement, Masks, PrincipalKey, Secret, ServerId};
 
 use self::backoff::Backoffs;
 use self::files::{Files, GroundsSource};
@@ -119,7 +119,8 @@ impl ProcessSlot {
         let (slot, principal) = (self.clone(), guest.owner.map(|owner| owner.principal));
         // Files are looked at and made, and a disk may be slow.
         let plan = tokio::task::spawn_blocking(move || slot.plan(principal.as_ref())).await;
-        let plan = plan.map_err(|_| Failure::NotStarted("its plan could not be checked".into()))??;
+        let (plan, handed) = plan.map_err(|_| Failure::NotStarted("its plan could not be checked".into()))??;
+        guest.behalf.clear_launch(handed.expose().as_bytes())?;
         let mut starting = self.launcher.start(&plan).await.map_err(not_confined)?;
         let confinement = Arc::new(confinement_of(&starting));
         let calls = Arc::new(OpenCalls::default());
@@ -140,6 +141,7 @@ impl ProcessSlot {
                 guest: guest.key,
                 masks: plan.masks().clone(),
                 workspace: plan.workspace().to_owned(),
+                handed,
                 instance,
                 egress,
                 confinement,
@@ -149,9 +151,11 @@ impl ProcessSlot {
     }
 
     /// What is asked of the sandbox, checked against this host. Blocks.
-    fn plan(&self, principal: Option<&PrincipalKey>) -> Result<Plan, Failure> {
+    fn plan(&self, principal: Option<&PrincipalKey>) -> Result<(Plan, Secret), Failure> {
         let draft = (self.plans)(principal).map_err(Failure::NotStarted)?;
-        Plan::check(draft).map_err(|faults| Failure::NotStarted(sentences(&faults)))
+        let handed = handed(&draft);
+        let plan = Plan::check(draft).map_err(|faults| Failure::NotStarted(sentences(&faults)))?;
+        Ok((plan, handed))
     }
 
     fn open_doors(
@@ -175,6 +179,7 @@ impl ProcessSlot {
             guest,
             masks,
             workspace,
+            handed,
             mut instance,
             egress,
             confinement,
@@ -183,7 +188,7 @@ impl ProcessSlot {
         let streams = instance
             .take_streams()
             .ok_or_else(|| Failure::NotStarted("its streams are gone".into()))?;
-        let (pipe, closing) = Pipe::into(streams.stdin);
+        let (pipe, closing) = Pipe::into(streams.stdin, handed);
         let stderr_log = StderrLog::new(&self.stderr, server, &confinement.instance, masks);
         let lines = Lines::of(streams.stdout, caps, stderr_log.clone());
         let multiplex = Multiplex::new(Destination::Process(pipe, calls));
@@ -229,10 +234,18 @@ struct Launched {
     guest: SessionKey,
     masks: Masks,
     workspace: PathBuf,
+    handed: Secret,
     instance: Instance,
     egress: Option<Egress>,
     confinement: Arc<Confinement>,
     calls: Arc<OpenCalls>,
+}
+
+/// What a process is told at its start: its command, and the values of its variables.
+fn handed(draft: &PlanDraft) -> Secret {
+    let values = draft.env.values().map(Secret::expose);
+    let words: Vec<&str> = draft.command.iter().map(String::as_str).chain(values).collect();
+    Secret::new(words.join("\n"))
 }
 
 fn confinement_of(starting: &Starting) -> Confinement {

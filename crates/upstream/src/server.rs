@@ -1,14 +1,15 @@
 //! One upstream server: where it is, its era, its credential, its limits and its open sessions.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use mcp::Era;
 use mcp::server::Introduction;
 use vocabulary::{Face, PrincipalKey, ServerId, lock};
 
 use crate::caps::Caps;
-use crate::credentials::CredentialSource;
-use crate::failure::TlsFault;
+use crate::credentials::{Behalf, CredentialSource, UpstreamCredential};
+use crate::failure::{Failure, TlsFault};
 use crate::http::Link;
 use crate::http::address::Address;
 use crate::process::ProcessSlot;
@@ -59,6 +60,9 @@ pub(crate) enum Transport {
     Process(Arc<ProcessSlot>),
 }
 
+/// After somebody's credential was no good, or the server was not there, callers wait for it no more than once in this time.
+const RESPITE: Duration = Duration::from_secs(1);
+
 /// What the operator says of a server.
 pub struct ServerSettings {
     /// Its id.
@@ -90,6 +94,8 @@ pub struct Server {
     /// Held by whoever finds the era out.
     pub(crate) finding_era: tokio::sync::Mutex<()>,
     introductions: Mutex<Introductions>,
+    /// Whose credential the gateway's own requests are made with, where each principal has one and the gateway has none.
+    lent: Mutex<Option<(Behalf, Instant)>>,
 }
 
 /// What a server said of itself, in each era.
@@ -137,6 +143,7 @@ impl Server {
             found: Mutex::new(None),
             finding_era: tokio::sync::Mutex::new(()),
             introductions: Mutex::default(),
+            lent: Mutex::default(),
         })
     }
 
@@ -150,6 +157,44 @@ impl Server {
     #[must_use]
     pub fn credential(&self) -> &CredentialSource {
         &self.credential
+    }
+
+    /// Its credential, for what is sent on somebody's behalf.
+    ///
+    /// # Errors
+    /// When there is none that may go along.
+    pub async fn credential_for(&self, behalf: &Behalf) -> Result<UpstreamCredential, Failure> {
+        if !self.credential.is_per_principal() {
+            return self.credential.fetch(behalf).await;
+        }
+        if behalf.is_gateways() {
+            let lent = lock(&self.lent).clone();
+            return self
+                .credential
+                .fetch(lent.as_ref().map_or(behalf, |(lent, _)| lent))
+                .await;
+        }
+        let made = self.credential.fetch(behalf).await?;
+        self.lend(behalf);
+        Ok(made)
+    }
+
+    /// Whether it cannot be discovered but on the behalf of somebody who may use it. ADR 0132: who lends a credential.
+    #[must_use]
+    pub fn needs_somebody(&self) -> bool {
+        self.credential.is_per_principal()
+    }
+
+    /// Whether it needs somebody, and nobody was tried lately.
+    #[must_use]
+    pub fn wants_somebody(&self) -> bool {
+        let tried = |lent: &Option<(Behalf, Instant)>| lent.as_ref().is_some_and(|(_, at)| at.elapsed() < RESPITE);
+        self.needs_somebody() && !tried(&lock(&self.lent))
+    }
+
+    /// It is discovered on this behalf from now on.
+    pub fn lend(&self, behalf: &Behalf) {
+        *lock(&self.lent) = Some((behalf.clone(), Instant::now()));
     }
 
     /// What it said of itself last to clients of this era.
@@ -225,8 +270,12 @@ impl Server {
         };
         let server = self.clone();
         tokio::spawn(async move {
-            let credential = server.credential.fetch();
-            let _ = tokio::time::timeout(server.caps.timeout, server.link.end(&opened, &credential)).await;
+            let ending = async {
+                if let Ok(credential) = server.credential_for(&opened.behalf).await {
+                    server.link.end(&opened, &credential).await;
+                }
+            };
+            let _ = tokio::time::timeout(server.caps.timeout, ending).await;
         });
     }
 
@@ -279,6 +328,7 @@ impl Server {
                 capabilities: Relayed::nothing(),
                 stream: guest.stream,
                 owner: None,
+                behalf: guest.behalf.clone(),
             },
             (Isolation::PerPrincipal, SessionKey::Client(_), Some(owner)) if self.is_process() => Guest {
                 key: SessionKey::Client(owner.process),

@@ -6,8 +6,9 @@ use ::policy::FourEyes;
 use settings::{Complaint, Section};
 use vocabulary::Secret;
 
+use super::credential::secret;
 use super::raw::Surroundings;
-use super::servers::{secret, web_url};
+use super::servers::web_url;
 
 /// How people are asked.
 #[derive(Clone, PartialEq, Eq, Debug)]

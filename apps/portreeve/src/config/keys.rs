@@ -1,6 +1,7 @@
 //! Every key `portreeve.toml` may hold, in one table. `docs/configuration.md` shows this table; a test compares them.
 //! ADR 0008: what waits for a later version is a fault.
 
+mod credential;
 mod output;
 mod process;
 mod tool_limits;
@@ -17,11 +18,15 @@ pub static FORMAT: Format = Format {
 static KEYS: [Key; BEFORE_PROCESSES.len()
     + process::KEYS.len()
     + AFTER_PROCESSES.len()
+    + credential::KEYS.len()
+    + AFTER_CREDENTIALS.len()
     + tool_limits::KEYS.len()
     + output::KEYS.len()] = joined(&[
     BEFORE_PROCESSES,
     process::KEYS,
     AFTER_PROCESSES,
+    credential::KEYS,
+    AFTER_CREDENTIALS,
     tool_limits::KEYS,
     output::KEYS,
 ]);
@@ -287,29 +292,9 @@ const AFTER_PROCESSES: &[Key] = &[
             "trust is given, not assumed; tools of unknown servers wait for approval",
         ),
     ),
-    key(
-        "servers.*.credential",
-        "`\"none\"`, or `{ secret = \"env:NAME\" }` or `{ secret = \"file:PATH\" }`.",
-        Default(r#""none""#, "no credential leaves unless one is named"),
-    ),
-    key(
-        "servers.*.credential.secret",
-        "Reference to the secret: `env:NAME` or `file:PATH`, never the secret itself.",
-        Optional,
-    ),
-    key(
-        "servers.*.credential.header",
-        "Header that carries it.",
-        Default(r#""authorization""#, "the standard place"),
-    ),
-    key(
-        "servers.*.credential.scheme",
-        "Word before it in the header; empty for none.",
-        Derived(
-            "`Bearer` in `Authorization`, else none",
-            "RFC 6750; other headers carry bare keys",
-        ),
-    ),
+];
+
+const AFTER_CREDENTIALS: &[Key] = &[
     key(
         "servers.*.tools.*.risk",
         "`low`, `medium`, `high` or `critical`: the operator's word, above the server's hints.",
@@ -504,7 +489,6 @@ const AFTER_PROCESSES: &[Key] = &[
     ),
     // Known, and refused with that word until the feature is there.
     key("audit.witness.command", "", Later("a command as a witness")),
-    key("servers.*.credential.exchange", "", Later("token exchange")),
     key("servers.*.credential.vault", "", Later("Vault")),
     key("servers.*.credential.oauth", "", Later("OAuth per user")),
 ];

@@ -8,8 +8,8 @@ use settings::{Complaint, Entry, Reference, Section, quoted};
 use upstream::{Grounds, Maker};
 use vocabulary::{Digest, Masks, PrincipalKey, Secret, ServerId};
 
+use super::credential::secret;
 use super::raw::Surroundings;
-use super::servers::secret;
 use crate::package::{Locked, Unfit, files, verify};
 use crate::servers_lock::{Entry as LockEntry, ServersLock, Signed, named_files};
 

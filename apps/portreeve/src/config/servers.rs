@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::Uri;
 use policy::ServerIdentity;
 use rustls_pki_types::CertificateDer;
-use settings::{Complaint, Entry, Reference, Section, not_yet, quoted};
-use vocabulary::{Secret, ServerId, ToolName, Trust, nearest};
+use settings::{Complaint, Entry, Section};
+use vocabulary::{ServerId, ToolName, Trust, nearest};
 
+use super::credential::Credential;
 use super::listen::{bare_host, certificates};
 use super::locked::{self, Place};
 use super::process::{Process, warn_of_sharing};
@@ -137,39 +138,6 @@ vocabulary::words! {
     }
 }
 
-/// What a server is shown.
-#[derive(Clone, Debug)]
-pub enum Credential {
-    /// Nothing.
-    None,
-    /// A secret that a reference named.
-    Reference {
-        /// The header that carries it.
-        header: HeaderName,
-        /// The header's whole value (scheme and secret), fit to be sent.
-        value: Secret,
-    },
-}
-
-impl PartialEq for Credential {
-    /// Tells whether a reload changed anything; both sides are the operator's own.
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::None, Self::None) => true,
-            (
-                Self::Reference { header, value },
-                Self::Reference {
-                    header: other_header,
-                    value: other_value,
-                },
-            ) => header == other_header && value.expose() == other_value.expose(),
-            (Self::None, Self::Reference { .. }) | (Self::Reference { .. }, Self::None) => false,
-        }
-    }
-}
-
-impl Eq for Credential {}
-
 pub(super) fn check(
     root: &mut Section<'_>,
     (state, anchors): (Option<&State>, Option<&Anchors>),
@@ -201,9 +169,13 @@ impl Server {
         let extension_methods = section.read("extension_methods", |value| value.distinct(extension_method));
         let isolation = section.read("isolation", |value| value.word(Isolation::ALL, Isolation::as_str));
         let trust = section.read("trust", |value| value.word(Trust::ALL, Trust::as_str));
-        let credential = section
-            .entry("credential")
-            .and_then(|entry| Credential::check(entry, around));
+        let credential = section.entry("credential").and_then(|entry| {
+            let url = match &reach {
+                Some(Reach::Web(web)) => Some(&web.url),
+                Some(Reach::Process(_)) | None => None,
+            };
+            Credential::check(entry, url, around)
+        });
         let tools = tools::check(&mut section, reach.as_ref());
         if let Some(Reach::Process(process)) = &mut reach {
             if let Some(Place {
@@ -219,7 +191,10 @@ impl Server {
             if isolation == Some(Isolation::PerPrincipal) {
                 warn_of_sharing(process, &section);
             }
-            if matches!(credential, Some(Credential::Reference { .. })) {
+            if matches!(
+                credential,
+                Some(Credential::Reference { .. } | Credential::Granted(_) | Credential::Certificate { .. })
+            ) {
                 let complaint = Complaint::new("a process has no header for a credential");
                 section.fault("credential", complaint.hint("hand the secret over in `sandbox.env`"));
             }
@@ -281,97 +256,6 @@ fn extension_method(entry: &Entry<'_>) -> Result<String, Complaint> {
     }
 }
 
-impl Credential {
-    fn check(entry: Entry<'_>, around: &Surroundings) -> Option<Self> {
-        if !entry.is_table() {
-            return entry.accept(match entry.text() {
-                Ok("none") => Ok(Self::None),
-                // What stands here may be the secret itself, so it is not repeated.
-                Ok(_) => Err(literal()),
-                Err(complaint) => Err(complaint),
-            });
-        }
-        let mut section = entry.into_section()?;
-        let later = ["exchange", "vault", "oauth"].iter().any(|kind| section.has(kind));
-        let secret = match later && !section.has("secret") {
-            true => None,
-            false => section.require("secret", |value| secret(value, around)),
-        };
-        let header = section.read("header", |value| header(value.text()?));
-        let given_scheme = section.has("scheme");
-        let scheme = section.read("scheme", |value| scheme(value.text()?));
-        let scheme = match (given_scheme, &header) {
-            (true, _) => scheme,
-            (false, Some(header)) if *header == http::header::AUTHORIZATION => Some("Bearer ".to_owned()),
-            (false, _) => Some(String::new()),
-        };
-        section.finish();
-        let value = Secret::new(format!("{}{}", scheme?, secret?.expose()));
-        Some(Self::Reference { header: header?, value })
-    }
-}
-
-fn literal() -> Complaint {
-    Complaint::new("a secret is a reference, never the secret itself")
-        .hint("write { secret = \"env:NAME\" } or { secret = \"file:PATH\" }")
-}
-
-/// Follows a reference to a secret; what it names must be fit for a header.
-pub(super) fn secret(value: &Entry<'_>, around: &Surroundings) -> Result<Secret, Complaint> {
-    let text = value.text()?;
-    let secret = match Reference::parse(text) {
-        Some(Reference::Variable(name)) => {
-            let unset = || Complaint::new(format!("environment variable {} is not set", quoted(name)));
-            Secret::new(around.variable(name).ok_or_else(unset)?)
-        }
-        Some(Reference::File(path)) => {
-            let path = around.resolve(path);
-            if Surroundings::is_open_to_all(&path) {
-                value.warn(Complaint::new("everybody on this machine can read the file").hint("chmod o-rwx"));
-            }
-            Secret::new(around.text(&path)?.trim_end_matches(['\n', '\r']).to_owned())
-        }
-        None if text.starts_with("vault:") => {
-            return Err(not_yet("Vault").hint("write `env:NAME` or `file:PATH`"));
-        }
-        Some(Reference::Plain(_)) | None => return Err(literal()),
-    };
-    if secret.expose().is_empty() {
-        return Err(Complaint::new("the secret it names is empty"));
-    }
-    match HeaderValue::from_str(secret.expose()) {
-        Ok(_) => Ok(secret),
-        Err(_) => Err(Complaint::new(
-            "the secret it names holds a line break or another control character",
-        )),
-    }
-}
-
-/// A header that carries a credential, not one that carries the message.
-fn header(text: &str) -> Result<HeaderName, Complaint> {
-    let name: HeaderName = text
-        .parse()
-        .map_err(|_| Complaint::new("is not the name of a header"))?;
-    let taken = PROTOCOL_HEADERS.contains(&name.as_str())
-        || name.as_str().starts_with("mcp-")
-        || name.as_str().starts_with("content-");
-    match taken {
-        true => Err(Complaint::new(format!("{} is a header of the protocol", quoted(text)))),
-        false => Ok(name),
-    }
-}
-
-fn scheme(text: &str) -> Result<String, Complaint> {
-    let fits = text
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
-    match (fits, text) {
-        (true, "") => Ok(String::new()),
-        (true, word) => Ok(format!("{word} ")),
-        (false, _) => Err(Complaint::new("is not a single word").hint("such as `Bearer`, or empty")),
-    }
-}
-
 /// An absolute `https://` address, or `http://` on loopback; no user, no fragment. The text is never
 /// repeated in a complaint: it may hold a password.
 pub(super) fn web_url(text: &str) -> Result<Uri, Complaint> {
@@ -404,22 +288,3 @@ fn is_loopback(host: &str) -> bool {
             .parse::<IpAddr>()
             .is_ok_and(|address| address.is_loopback())
 }
-
-/// Headers the gateway itself writes, or that frame the message.
-const PROTOCOL_HEADERS: [&str; 15] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "expect",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "origin",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-];

@@ -243,10 +243,6 @@ t = 1
 fn keys_of_later_features_are_refused_by_that_name() {
     for (text, key) in [
         (
-            "[servers.a]\nurl = \"https://a\"\ncredential = { exchange = {} }",
-            "servers.a.credential.exchange",
-        ),
-        (
             "[servers.a]\nurl = \"https://a\"\ncredential = { vault = \"a#b\" }",
             "servers.a.credential.vault",
         ),
@@ -591,6 +587,7 @@ fn secrets_are_references_and_are_never_repeated() {
     {
         Credential::None => None,
         Credential::Reference { header, value } => Some((header.to_string(), value.expose().to_owned())),
+        other @ (Credential::Granted(_) | Credential::Certificate { .. }) => panic!("{other:?}"),
     };
     let pair = |header: &str, value: &str| Some((header.to_owned(), value.to_owned()));
     assert_eq!(shown("\"none\""), None);
@@ -650,6 +647,81 @@ fn secrets_are_references_and_are_never_repeated() {
         !format!("{config:?}").contains("s3cret"),
         "a configuration can be logged"
     );
+}
+
+#[test]
+fn a_grant_names_endpoint_client_and_whom_its_tokens_are_for() {
+    let desk = Desk::new();
+    let with =
+        |credential: &str| format!("[servers.a]\nurl = \"https://a.example/mcp\"\ncredential = {{ {credential} }}");
+    let granted = |credential: &str| {
+        let config = desk.load(&with(credential)).unwrap();
+        match config.servers.into_values().next().unwrap().credential {
+            Credential::Granted(granted) => granted,
+            other @ (Credential::None | Credential::Reference { .. } | Credential::Certificate { .. }) => {
+                panic!("{other:?}")
+            }
+        }
+    };
+    let client = r#"token_url = "https://idp.example/token", client_id = "gw", client_secret = "env:TOKEN""#;
+    let plain = granted(&format!("exchange = {{ {client} }}"));
+    assert_eq!(plain.way, GrantWay::Exchange);
+    assert_eq!(plain.resource.as_deref(), Some("https://a.example/mcp"));
+    assert_eq!((plain.audience, plain.scopes.len()), (None, 0));
+    let named = granted(&format!(
+        r#"exchange = {{ {client}, audience = "api", scopes = ["r", "w"] }}"#
+    ));
+    assert_eq!((named.audience.as_deref(), named.resource), (Some("api"), None));
+    assert_eq!(named.scopes, ["r", "w"]);
+    let own = granted(&format!("client_credentials = {{ {client} }}"));
+    assert_eq!(
+        (own.way, &own.audience, &own.resource),
+        (GrantWay::ClientCredentials, &None, &None)
+    );
+    assert!(!format!("{own:?}").contains("s3cret"));
+    for (credential, expected) in [
+        (
+            r#"exchange = { client_id = "a", client_secret = "env:TOKEN" }"#.to_owned(),
+            "exchange.token_url: is missing",
+        ),
+        (
+            r#"exchange = { token_url = "http://idp.example/", client_id = "a", client_secret = "env:TOKEN" }"#
+                .to_owned(),
+            "`http://` is accepted for loopback only",
+        ),
+        (
+            r#"exchange = { token_url = "https://i", client_id = "", client_secret = "env:TOKEN" }"#.to_owned(),
+            "client_id: is empty",
+        ),
+        (
+            r#"exchange = { token_url = "https://i", client_id = "a", client_secret = "hunter2" }"#.to_owned(),
+            "a secret is a reference, never the secret itself",
+        ),
+        (
+            format!(r#"exchange = {{ {client}, resource = "a#b" }}"#),
+            "is not an absolute URI",
+        ),
+        (
+            format!(r#"exchange = {{ {client}, scopes = ["a b"] }}"#),
+            "is not a single scope",
+        ),
+        (
+            format!(r#"exchange = {{ {client}, passthrough = true }}"#),
+            "passthrough",
+        ),
+        (
+            format!(r#"exchange = {{ {client} }}, secret = "env:TOKEN""#),
+            "names more than one of",
+        ),
+    ] {
+        let told = fault_at(&desk, &with(&credential));
+        assert!(told.contains(expected), "{credential}: {told}");
+        assert!(!told.contains("hunter2") && !told.contains("s3cret"), "{told}");
+    }
+    let process = format!(
+        "[servers.a]\ncommand = [\"/bin/cat\"]\ncredential = {{ exchange = {{ {client}, audience = \"x\" }} }}"
+    );
+    assert!(fault_at(&desk, &process).contains("a process has no header"));
 }
 
 #[test]

@@ -133,6 +133,14 @@ impl Running {
                     false
                 }
             },
+            // What is known of it stays in force until somebody comes whose credential it takes.
+            Err(failure)
+                if failure.blocked().is_some()
+                    && line.server.needs_somebody()
+                    && *line.state.borrow() == ServerState::Up =>
+            {
+                true
+            }
             Err(failure) => {
                 tracing::warn!(server = %id, error = &failure as &dyn std::error::Error, "a server could not be discovered");
                 let trouble = self.trouble(id, line, &failure).await;

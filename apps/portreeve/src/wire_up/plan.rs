@@ -15,12 +15,18 @@ use gateway::edge::jwks::{KeyRing, KeySource};
 use gateway::edge::jwt::{ClaimNames, Issuer, algorithm};
 use gateway::edge::metadata::{PublicUrl, is_loopback};
 use gateway::edge::tls::{TlsSource, certificate_names};
+use gateway::edge::token_clients::TokenClients;
 use gateway::edge::tokens::TokenTable;
 use policy::{LimitRules, ServerFacts, ToolLimits};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
 use sandbox::{Launcher, NetPolicy};
 use screening::arguments::{FieldRules, Hosts};
 use screening::result::{Guards, Truncation};
-use upstream::{Address, Caps, CredentialSource, Reach, Reference, ServerSettings};
+use upstream::{
+    Address, Caps, ClientIdentity, CredentialEpoch, CredentialSource, Grant, GrantSettings, Reach, Reference,
+    ServerSettings, TokenEndpoint,
+};
 use vocabulary::{Clock, HostList, HostPattern, ServerId, ToolId, ToolName, json};
 
 use super::processes::{Harbour, tier_of};
@@ -155,17 +161,58 @@ fn issuer(
     }
 }
 
+/// What all grants have in common.
+#[derive(Clone)]
+pub(super) struct Grants {
+    /// What voids everything that was granted.
+    pub(super) epoch: CredentialEpoch,
+    pub(super) clients: Arc<TokenClients>,
+    pub(super) clock: Clock,
+}
+
+impl Grants {
+    pub(super) fn new(clock: &Clock) -> Self {
+        Self {
+            epoch: CredentialEpoch::default(),
+            clients: Arc::default(),
+            clock: clock.clone(),
+        }
+    }
+
+    fn of(&self, granted: &config::Granted) -> Grant {
+        let settings = GrantSettings {
+            endpoint: TokenEndpoint {
+                url: granted.token_url.clone(),
+                client_id: granted.client_id.clone(),
+                client_secret: granted.client_secret.clone(),
+                extra_roots: granted.ca.clone(),
+            },
+            audience: granted.audience.clone(),
+            resource: granted.resource.clone(),
+            scopes: granted.scopes.clone(),
+            epoch: self.epoch.clone(),
+            clock: self.clock.clone(),
+        };
+        match granted.way {
+            config::GrantWay::Exchange => Grant::exchange(settings),
+            config::GrantWay::ClientCredentials => Grant::client_credentials(settings, self.clients.clone()),
+        }
+    }
+}
+
 pub(super) fn server_settings(
     id: &ServerId,
     server: &config::Server,
     limits: &config::Limits,
-    harbour: Option<&Harbour>,
+    (harbour, grants): (Option<&Harbour>, &Grants),
 ) -> anyhow::Result<ServerSettings> {
     let credential = match &server.credential {
         Credential::None => CredentialSource::None,
         Credential::Reference { header, value } => {
             Reference::new(header.clone(), value).map_or(CredentialSource::None, CredentialSource::Reference)
         }
+        Credential::Granted(granted) => CredentialSource::Grant(Arc::new(grants.of(granted))),
+        Credential::Certificate { .. } => CredentialSource::Certificate,
     };
     let reach = match (&server.barred, &server.reach) {
         (Some(why), _) => Reach::Barred(why.clone()),
@@ -174,6 +221,7 @@ pub(super) fn server_settings(
                 url: web.url.clone(),
                 extra_roots: web.ca.clone(),
                 certificate_name: web.certificate_name.clone(),
+                identity: identity_shown(&server.credential)?,
             };
             match web.transport {
                 config::Transport::Http => Reach::Http(address),
@@ -203,6 +251,17 @@ pub(super) fn server_settings(
             config::Era::Legacy => upstream::EraSetting::Legacy,
             config::Era::Modern => upstream::EraSetting::Modern,
         },
+    })
+}
+
+/// The certificate that a connection shows, where one is the server's credential.
+fn identity_shown(credential: &Credential) -> anyhow::Result<Option<Arc<ClientIdentity>>> {
+    Ok(match credential {
+        Credential::Certificate { chain, key } => Some(Arc::new(ClientIdentity {
+            chain: chain.clone(),
+            key: PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).context("the key cannot be read")?,
+        })),
+        Credential::None | Credential::Reference { .. } | Credential::Granted(_) => None,
     })
 }
 

@@ -158,7 +158,7 @@ impl Running {
         let mut warnings = told(&config);
         let harbour = self.harbour(&config).await;
         let lines = self
-            .with_current(|current| lines(&config, Some(current), harbour.as_ref()))
+            .with_current(|current| lines(&config, Some(current), (harbour.as_ref(), &self.grants)))
             .map_err(one)?;
         let limit_rules = plan::limit_rules(&config.limits, &config.servers);
         let kept = self.kept_counts().await.map_err(one)?;

@@ -43,6 +43,8 @@ pub struct Running {
     pub(super) reading: tokio::sync::Mutex<()>,
     /// Files of the configuration that somebody is writing to.
     pub(super) open_files: Arc<OpenFiles>,
+    /// What all tokens for servers are granted with.
+    pub(super) grants: plan::Grants,
     /// Probed once, when the first server needs it.
     pub(super) launcher: tokio::sync::OnceCell<Arc<Launcher>>,
     pub(super) current: Mutex<Current>,
@@ -102,6 +104,7 @@ impl Running {
         );
         let end_by = config.incident.end_by;
         let incidents = IncidentDesk::open(store.clone(), Arc::new(ledger.clone()), (clock.clone(), end_by))?;
+        let grants = plan::Grants::new(&clock);
         let current = Current {
             identity,
             rules: config.policy.rules.clone(),
@@ -111,7 +114,7 @@ impl Running {
                 clock.clone(),
                 &store,
             )?,
-            servers: lines(&config, None, harbour.as_ref())?,
+            servers: lines(&config, None, (harbour.as_ref(), &grants))?,
             stored: stored.into_iter().map(|server| (server.id.clone(), server)).collect(),
             config: Arc::new(config),
             epoch: 1,
@@ -127,6 +130,7 @@ impl Running {
             building: tokio::sync::Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             open_files: Arc::default(),
+            grants,
             launcher: tokio::sync::OnceCell::new_with(launcher),
             current: Mutex::new(current),
             approvals: approvals.clone(),
@@ -316,7 +320,7 @@ fn claims(row: &TokenRow) -> BTreeMap<String, vocabulary::ClaimValue> {
 pub(super) fn lines(
     config: &Config,
     before: Option<&Current>,
-    harbour: Option<&Harbour>,
+    means: (Option<&Harbour>, &plan::Grants),
 ) -> anyhow::Result<BTreeMap<ServerId, Arc<ServerLine>>> {
     let mut lines = BTreeMap::new();
     for (id, server) in &config.servers {
@@ -331,7 +335,7 @@ pub(super) fn lines(
             other => {
                 // The same server under other limits has been discovered already.
                 let state = other.map_or(ServerState::Pending, |(_, line)| *line.state.borrow());
-                let settings = plan::server_settings(id, server, &config.limits, harbour)?;
+                let settings = plan::server_settings(id, server, &config.limits, means)?;
                 let server = upstream::Server::new(settings).with_context(|| format!("server `{id}`"))?;
                 Arc::new(ServerLine {
                     server: Arc::new(server),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ledger::{DecisionFacts, Intent, MessageFacts, Verdict};
 use mcp::compose::Progress;
 use mcp::headers::Marks;
@@ -12,7 +13,8 @@ use mcp::{Era, Method, Request};
 use policy::{ApprovedCall, Decision, Permit, Target};
 use screening::arguments::{Checked, Member};
 use upstream::{
-    Dispatched, Failure, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode, prepare,
+    Blocked, Dispatched, Failure, Guest, OutgoingRequest, PreparedCall, RoundInput, SeenConfinement, Server, TaskMode,
+    UpstreamCredential, prepare,
 };
 use vocabulary::Risk;
 
@@ -28,7 +30,7 @@ use crate::call::task;
 use crate::context::Ended;
 use crate::delivery::Asked;
 use crate::offers::Offers;
-use crate::outcome::CallRecord;
+use crate::outcome::{CallRecord, credential_facts, no_credential};
 use crate::stages::{Decided, Stages, decision};
 
 /// Everything a permitted request takes along.
@@ -74,25 +76,29 @@ async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>)
         slot,
     } = permitted.decided;
     let (facts, sent) = (permitted.facts, permitted.sent);
-    let mut record = CallRecord { facts, decision };
+    let mut record = CallRecord {
+        facts,
+        decision,
+        credential: no_credential(),
+    };
     let target = permit.target().clone();
     let Some(server) = stages.snapshot.server(target.server()) else {
-        return Ok(stages.failed(record, None, &Failure::SessionGone));
+        return Ok(stages.failed(record, &Failure::SessionGone));
     };
+    record.credential = credential_facts(&server.credential().origin());
     let era = match pinned_era(stages, server).await {
         Ok(era) => era,
-        Err(failure) => return Ok(stages.failed(record, Some(server.credential()), &failure)),
+        Err(failure) => return Ok(stages.failed(record, &failure)),
     };
     let binding = Binding::of(stages.context, permit.action(), &target, sent.checked.digest());
-    let asked = Asked::new(
-        request,
-        &permit,
-        sent.checked.digest(),
-        stages.context.arrival.address,
-        (&stages.snapshot.policy, approved.is_some()),
-    );
+    let asked = asked(stages, request, (&permit, approved.as_ref()), &sent);
     let round = state::read(stages, request, &binding)?;
-    announce(stages, &record.facts, &record.decision).await?;
+    let guest = stages.context.guest();
+    let credential = match announced_credential(stages, &record, server, &guest).await? {
+        Ok(credential) => credential,
+        Err(failure) => return Ok(stages.failed(record, &failure)),
+    };
+    record.credential = credential_facts(credential.origin());
     let permit = up_to_date(stages, &asked, (permit, approved.as_ref()), &mut record)?;
     let forwarded = Forwarded {
         server: server.clone(),
@@ -111,19 +117,84 @@ async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>)
     if era == Era::Modern && is_subscription(request.method()) {
         return Ok(Box::pin(subscribe_here(stages, forwarded)).await);
     }
-    Ok(match round {
+    let leaving = Leaving {
+        permit,
+        guest,
+        credential,
+        sent,
+        round,
+    };
+    Ok(leave(stages, request, forwarded, leaving).await)
+}
+
+/// The credential, fetched while the intent is put on record.
+async fn announced_credential(
+    stages: &Stages<'_>,
+    record: &CallRecord,
+    server: &Server,
+    guest: &Guest,
+) -> Result<Result<UpstreamCredential, Failure>, Box<Ended>> {
+    let announced = announce(stages, &record.facts, &record.decision);
+    let (announced, credential) = tokio::join!(announced, server.credential_for(&guest.behalf));
+    announced.map(|()| credential)
+}
+
+fn asked(
+    stages: &Stages<'_>,
+    request: &Request,
+    (permit, approved): (&Permit, Option<&ApprovedCall>),
+    sent: &Sent<'_>,
+) -> Arc<Asked> {
+    let (address, policy) = (stages.context.arrival.address, &stages.snapshot.policy);
+    Asked::new(
+        request,
+        permit,
+        sent.checked.digest(),
+        address,
+        (policy, approved.is_some()),
+    )
+}
+
+/// What goes to a server now.
+struct Leaving<'a> {
+    permit: Permit,
+    guest: Guest,
+    credential: UpstreamCredential,
+    sent: Sent<'a>,
+    round: Round,
+}
+
+/// A new call, or answers to a call that waits for them.
+async fn leave(stages: &Stages<'_>, request: &Request, forwarded: Forwarded, leaving: Leaving<'_>) -> Ended {
+    let Leaving {
+        permit,
+        guest,
+        credential,
+        sent,
+        round,
+    } = leaving;
+    match round {
+        // They go to whom the first request asked, and were shown with this one.
+        Round::Parked(_, answers) if holds_inbound(stages, &answers) => {
+            forwarded.fail(stages, &Failure::BlockedLater(Blocked::Passthrough))
+        }
         Round::Parked(parked, answers) => match permit.spend(sent.checked.digest(), epoch(stages)) {
             Ok(_) => Box::pin(resume(stages, request, forwarded, *parked, answers)).await,
             Err(_) => forwarded.fail(stages, &Failure::Permit),
         },
         Round::ToServer(round) => {
-            let outgoing = outgoing(stages, request, &forwarded, sent, round);
+            let outgoing = outgoing(stages, request, &forwarded, sent, (guest, credential, round));
             match prepare(permit, outgoing) {
                 Ok(prepared) => dispatch(stages, request, forwarded, prepared).await,
                 Err(failure) => forwarded.fail(stages, &failure),
             }
         }
-    })
+    }
+}
+
+fn holds_inbound(stages: &Stages<'_>, answers: &[(String, Bytes)]) -> bool {
+    let behalf = stages.context.shown.behalf();
+    answers.iter().any(|(_, answer)| behalf.is_in(answer))
 }
 
 /// The era to speak to a server in. What was decided about is a definition of an era: only there it is what was pinned.
@@ -142,14 +213,14 @@ fn outgoing<'a>(
     request: &Request,
     forwarded: &'a Forwarded,
     sent: Sent<'a>,
-    round: RoundInput,
+    (guest, credential, round): (Guest, UpstreamCredential, RoundInput),
 ) -> OutgoingRequest<'a> {
     let (context, server) = (stages.context, &forwarded.server);
     OutgoingRequest {
         server,
         era: forwarded.era,
-        guest: context.client.guest(&context.who),
-        credential: server.credential().fetch(),
+        guest,
+        credential,
         checked: sent.checked,
         left_out: left_out(stages, forwarded),
         task_id: sent.task_id,

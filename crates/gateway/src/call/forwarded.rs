@@ -78,8 +78,8 @@ impl Forwarded {
 
     /// How it ends.
     pub(crate) fn end(mut self, stages: &Stages<'_>, outcome: CallOutcome) -> Ended {
-        let (server, slot) = (self.server.clone(), self.slot.take());
-        let mut ended = stages.called(self.arrived(), Some(server.credential()), outcome);
+        let slot = self.slot.take();
+        let mut ended = stages.called(self.arrived(), outcome);
         // Its seat is held until the answer has left.
         ended.reply = ended.reply.holding(slot);
         ended
@@ -87,13 +87,11 @@ impl Forwarded {
 
     /// It ends without an answer that can be used.
     pub(crate) fn fail(self, stages: &Stages<'_>, failure: &Failure) -> Ended {
-        let server = self.server.clone();
-        stages.failed(self.arrived(), Some(server.credential()), failure)
+        stages.failed(self.arrived(), failure)
     }
 
     /// It goes no further: the rules in force no longer allow it. What its server did so far nobody knows.
     pub(crate) fn stop(self, stages: &Stages<'_>, in_force: &Snapshot, verdict: Verdict, grounds: Grounds) -> Ended {
-        let server = self.server.clone();
         let Grounds { policy_id, code, .. } = grounds;
         let record = CallRecord {
             decision: decision(in_force, verdict, policy_id, code),
@@ -104,7 +102,7 @@ impl Forwarded {
             ..ErrorData::denied(ErrorCode::Denied, sentence(code), code)
         };
         let reply = Prepared::refusal(Some(stages.id.clone()), data);
-        stages.called(record, Some(server.credential()), CallOutcome::stopped(reply))
+        stages.called(record, CallOutcome::stopped(reply))
     }
 
     /// It ends with an answer that stays here.
@@ -115,12 +113,20 @@ impl Forwarded {
 
     /// What its record says, once it has arrived.
     fn arrived(self) -> CallRecord {
-        let CallRecord { facts, decision } = self.record;
+        let CallRecord {
+            facts,
+            decision,
+            credential,
+        } = self.record;
         let facts = MessageFacts {
             walls: self.confinement.now(),
             ..facts
         };
-        CallRecord { facts, decision }
+        CallRecord {
+            facts,
+            decision,
+            credential,
+        }
     }
 }
 

@@ -36,9 +36,17 @@ pub(crate) async fn look_for_secrets(
     let leaving = leaving(request, checked);
     let kept = look_through(stages.gateway, &stages.snapshot, stages.context, &leaving, facts).await;
     kept.map_err(|kept| match kept {
+        // A caller's own token is one of ours: it is named for what it is.
+        Kept::Secret(_) if holds_inbound(stages, &leaving) => Box::new(stages.blocked_at_home(facts)),
         Kept::Secret(found) => holds_secrets(stages, &found, facts),
         Kept::Unrecordable => stages.unrecordable(facts),
     })
+}
+
+fn holds_inbound(stages: &Stages<'_>, leaving: &[Outgoing<'_>]) -> bool {
+    let behalf = stages.context.shown.behalf();
+    let holds = |one: &Outgoing<'_>| behalf.is_in(one.raw) || behalf.is_in(one.name.as_bytes());
+    leaving.iter().any(holds)
 }
 
 /// What of a request leaves with it, and where it stands.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp::translate::LogLevel;
-use upstream::{Guest, OwnStream, Relayed, SessionKey};
+use upstream::{Behalf, Guest, OwnStream, Relayed, SessionKey};
 use vocabulary::{CapabilitySet, Digest, Era, Face, Principal};
 
 use crate::session::Session;
@@ -70,7 +70,7 @@ impl Client {
 
     /// For whom a server does something: one client session, or one principal with one set of
     /// capabilities. Never anybody else's.
-    pub(crate) fn guest(&self, who: &Principal) -> Guest {
+    pub(crate) fn guest(&self, who: &Principal, behalf: Behalf) -> Guest {
         let (key, owner, capabilities, stream) = match self {
             Self::Unknown => {
                 return Guest {
@@ -79,6 +79,7 @@ impl Client {
                     capabilities: Relayed::nothing(),
                     stream: OwnStream::Client,
                     owner: None,
+                    behalf,
                 };
             }
             Self::Legacy(session) => (
@@ -98,6 +99,7 @@ impl Client {
             capabilities: capabilities.relayed.clone(),
             stream,
             owner: Some(owner),
+            behalf,
         }
     }
 }

@@ -61,7 +61,7 @@ impl IncomingRequest {
     pub(crate) fn listener(&self) -> Listener {
         Listener {
             who: self.head.who().clone(),
-            shown: self.head.shown(),
+            shown: self.head.shown().clone(),
         }
     }
 
@@ -69,7 +69,7 @@ impl IncomingRequest {
     pub(crate) fn without_message(self, session: Arc<Session>) -> RequestContext {
         RequestContext {
             who: self.head.who().clone(),
-            shown: self.head.shown(),
+            shown: self.head.shown().clone(),
             route: self.route,
             arrival: self.arrival,
             method: mcp::Method::Other(String::new()),

@@ -10,8 +10,10 @@ use percent_encoding::percent_decode_str;
 use vocabulary::{Clock, Digest, Principal, ReasonCode, Timestamp};
 
 use super::Peer;
+use super::inbound::InboundToken;
 use super::jwt::{self, Issuer, Verified};
 use super::shown::{CredentialKind, ShownCredential};
+use super::token_clients::TokenClients;
 use super::tokens::{ADMIN_PREFIX, AGENT_PREFIX, TokenStanding, TokenTable};
 
 /// Evidence that this request's caller is known, with what is left of its head: the credential was read and taken out, so
@@ -74,8 +76,8 @@ impl AuthenticatedHead {
 
     /// What the caller showed.
     #[must_use]
-    pub fn shown(&self) -> ShownCredential {
-        self.shown
+    pub fn shown(&self) -> &ShownCredential {
+        &self.shown
     }
 
     /// The HTTP method.
@@ -97,6 +99,11 @@ pub struct Identity {
     tokens: Option<Arc<TokenTable>>,
     certificates: CertificateUse,
     verified: Cache<Digest, Verified>,
+    /// What callers showed lately.
+    inbound: Cache<Digest, Arc<InboundToken>>,
+    /// For those who show what cannot be passed on.
+    nothing: Arc<InboundToken>,
+    clients: Arc<TokenClients>,
     clock: Clock,
 }
 
@@ -113,6 +120,8 @@ pub enum CertificateUse {
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// What is remembered of them, in bytes.
 const MOST_REMEMBERED: u64 = 16 << 20;
+/// What is remembered to look for credentials with, in bytes: some 30 times the length of each.
+const MOST_INBOUND: u64 = 64 << 20;
 
 /// What a client sent to prove who it is. Private: no other room, and no other file, can name it.
 struct ClientToken<'a>(&'a str);
@@ -136,6 +145,9 @@ impl Identity {
             tokens,
             certificates,
             verified,
+            inbound: inbound(),
+            nothing: Arc::new(InboundToken::nothing()),
+            clients: Arc::default(),
             clock,
         }
     }
@@ -201,14 +213,15 @@ impl Identity {
         let tokens = self.tokens.as_ref().ok_or(ReasonCode::DenyInvalidToken)?;
         let digest = Digest::of(text.as_bytes());
         let token = tokens.look_up(&digest).ok_or(ReasonCode::DenyInvalidToken)?;
-        let shown = ShownCredential {
+        let shown = || ShownCredential {
             kind: CredentialKind::Token(digest),
+            inbound: self.remembered(&digest, || InboundToken::own(text)),
             ends: token.expires,
         };
         match token.standing {
             TokenStanding::Revoked => Err(ReasonCode::DenyTokenRevoked),
             TokenStanding::Live if token.expires <= now => Err(ReasonCode::DenyInvalidToken),
-            TokenStanding::Live => Ok((token.principal, shown)),
+            TokenStanding::Live => Ok((token.principal.clone(), shown())),
         }
     }
 
@@ -232,6 +245,9 @@ impl Identity {
         if verified.is_for(server) {
             let shown = ShownCredential {
                 kind: CredentialKind::Jwt,
+                inbound: self.remembered(&digest, || {
+                    InboundToken::issued(text, verified.whose(), self.clients.clone())
+                }),
                 ends: verified.ends(now),
             };
             Ok((verified.principal, shown))
@@ -240,12 +256,18 @@ impl Identity {
         }
     }
 
+    /// Made once for a credential, not for a request.
+    fn remembered(&self, digest: &Digest, make: impl FnOnce() -> InboundToken) -> Arc<InboundToken> {
+        self.inbound.get_with_by_ref(digest, || Arc::new(make()))
+    }
+
     fn by_certificate(&self, peer: &Peer, now: Timestamp) -> Result<(Arc<Principal>, ShownCredential), ReasonCode> {
         match (self.certificates, &peer.certificate) {
             (CertificateUse::Identifies, Some(certified)) => {
                 let who = certified.principal_at(now).ok_or(ReasonCode::DenyInvalidToken)?;
                 let shown = ShownCredential {
                     kind: CredentialKind::Certificate,
+                    inbound: self.nothing.clone(),
                     ends: certified.ends(),
                 };
                 Ok((who.clone(), shown))
@@ -253,6 +275,14 @@ impl Identity {
             (CertificateUse::Identifies | CertificateUse::Ignored, _) => Err(ReasonCode::DenyNoAuthn),
         }
     }
+}
+
+fn inbound() -> Cache<Digest, Arc<InboundToken>> {
+    Cache::builder()
+        .max_capacity(MOST_INBOUND)
+        .weigher(|_, inbound: &Arc<InboundToken>| inbound.weight())
+        .time_to_idle(REMEMBERED)
+        .build()
 }
 
 /// The bearer token; `None` where no `Authorization` header was sent.

@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use vocabulary::{ActorType, Authn, ClaimValue, Principal, ServerScope, Timestamp};
+use vocabulary::{ActorType, Authn, ClaimValue, Digest, Principal, PrincipalKey, ServerScope, Timestamp};
 
 use super::jwks::KeyRing;
 
@@ -67,6 +67,8 @@ pub(super) struct Verified {
     pub(super) expires: Timestamp,
     audiences: Arc<[String]>,
     accepted: Arc<[String]>,
+    /// Of everything it says but when it was made and how long it lasts.
+    extent: Digest,
 }
 
 impl Verified {
@@ -77,6 +79,12 @@ impl Verified {
         } else {
             self.expires.plus(std::time::Duration::from_secs(LEEWAY_SECONDS))
         }
+    }
+
+    /// What tells apart what may be had for it: the principal, and what the token is good for.
+    pub(super) fn whose(&self) -> Digest {
+        let principal = PrincipalKey::of(&self.principal).digest();
+        Digest::of_pieces([principal.as_bytes().as_slice(), self.extent.as_bytes().as_slice()])
     }
 
     /// About how many bytes it takes.
@@ -231,6 +239,7 @@ impl Issuer {
             expires,
             audiences: list(claims.get("aud")).into(),
             accepted: self.audiences.clone().into(),
+            extent: extent(claims),
         })
     }
 
@@ -300,6 +309,17 @@ fn are_actors(act: Option<&Value>) -> bool {
     let has_sub = |actor: &Map<String, Value>| actor.get("sub").is_some_and(Value::is_string);
     act.as_object()
         .is_some_and(|actor| has_sub(actor) && are_actors(actor.get("act")))
+}
+
+/// The digest of all claims but those in which any two tokens differ: what was had for one token is good for another only where
+/// both say the same.
+fn extent(claims: &Map<String, Value>) -> Digest {
+    const OF_EACH_TOKEN: [&str; 4] = ["iat", "nbf", "exp", "jti"];
+    let said: Vec<(&String, &Value)> = claims
+        .iter()
+        .filter(|(name, _)| !OF_EACH_TOKEN.contains(&name.as_str()))
+        .collect();
+    Digest::of(serde_json::to_string(&said).unwrap_or_default().as_bytes())
 }
 
 /// The subjects of the nested `act` claims, outermost first.

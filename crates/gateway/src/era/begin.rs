@@ -46,7 +46,7 @@ pub(crate) async fn stages_of<'a>(
         Method::Ping | Method::SetLevel | Method::Listen | Method::Other(_) => None,
     };
     let snapshot = match &wanted {
-        Some(wanted) => discovered(gateway, &incoming.snapshot, &context.who, wanted).await,
+        Some(wanted) => discovered(gateway, &incoming.snapshot, &context.listener(), wanted).await,
         None => incoming.snapshot.clone(),
     };
     Stages::new(gateway, context, snapshot, request)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use ledger::{Ending, MessageFacts, Verdict};
+use ledger::{CredentialFacts, DecisionFacts, Ending, MessageFacts, Outcome, Status, TokenMode, Verdict};
 use mcp::http::SESSION_ID;
 use mcp::translate::LogLevel;
 use mcp::{ClientNotice, ErrorCode, Method, Notification, Request, Response, Version};
@@ -19,11 +19,13 @@ use crate::context::{Ended, builtin, recorded_word};
 use crate::era::begin::{call_tool, is_extension, stages_of};
 use crate::era::initialize::initialize_result;
 use crate::era::version::{is_modern, names_no_session_version};
+use crate::events::server_request::holds_inbound;
 use crate::gateway::Gateway;
 use crate::list;
 use crate::message::OwnResult;
+use crate::message::error_data::ErrorData;
 use crate::offers::Offers;
-use crate::outcome::answered_here;
+use crate::outcome::{answered_here, no_credential, sentence};
 use crate::reply::{Effect, Prepared};
 use crate::session::Session;
 use crate::session::capabilities::ClientCapabilities;
@@ -174,12 +176,48 @@ pub(crate) fn take_response(
         nobody_asked
     } else {
         match session_of(gateway, incoming.head.who(), headers) {
+            Ok(session) if incoming.head.shown().behalf().is_in(response.content.raw()) => {
+                // Whoever asked need not wait for what does not come.
+                session.settle(response.id.as_raw(), holds_inbound());
+                return Err(Box::new(passed_through(incoming)));
+            }
             Ok(session) if session.settle(response.id.as_raw(), response.content) => return Ok(()),
             Ok(_) => nobody_asked,
             Err(refusal) => refusal,
         }
     };
     Err(Box::new(incoming.unreadable(status, message)))
+}
+
+/// An answer to a server's question with the credential in it that it was shown with.
+fn passed_through(incoming: &IncomingRequest) -> Ended {
+    let code = ReasonCode::DenyPassthroughBlocked;
+    let facts = MessageFacts {
+        server_id: incoming.route.recorded_server(),
+        era: Some(Era::Legacy),
+        ..MessageFacts::default()
+    };
+    Ended {
+        ending: Ending::Called {
+            who: incoming.head.who().clone(),
+            message: facts,
+            decision: DecisionFacts {
+                policy_id: "builtin:credentials".into(),
+                ..builtin(Verdict::Deny, code, incoming.snapshot.policy.epoch())
+            },
+            credential: CredentialFacts {
+                mode: TokenMode::Blocked,
+                ..no_credential()
+            },
+            outcome: Outcome {
+                status: Status::Error,
+                executed: Some(false),
+                screening: Vec::new(),
+            },
+        },
+        reply: Prepared::refusal(None, ErrorData::denied(ErrorCode::Denied, sentence(code), code))
+            .with_status(StatusCode::FORBIDDEN),
+    }
 }
 
 /// Whether the body may be a batch: the session's version has them.

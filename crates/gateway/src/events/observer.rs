@@ -113,7 +113,7 @@ impl CallObserver<'_> {
         };
         if let Some(kind) = changed_list(method) {
             if let Some(server) = self.gateway.in_force().server(self.server) {
-                server.note_change(&self.context.client.guest(&self.context.who));
+                server.note_change(&self.context.guest());
             }
             self.gateway.changes.changed(self.server, kind);
             return;

@@ -19,7 +19,7 @@ use crate::call::outgoing_secrets::look_through_answer;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::message::ClientMessage;
-use crate::outcome::credential_facts;
+use crate::outcome::no_credential;
 use crate::screen::inputs::screen_form;
 use crate::screen::{beside_a_call, screen};
 use crate::snapshot::Snapshot;
@@ -76,7 +76,7 @@ async fn ask_in_session(
     gateway: &Gateway,
     context: &RequestContext,
     server: &ServerId,
-    allowed: AllowedRequest,
+    mut allowed: AllowedRequest,
     reply: Reply,
 ) {
     let Some(session) = context.session() else { return };
@@ -91,6 +91,10 @@ async fn ask_in_session(
     drop(posed);
     let content = match answer {
         Some(_) if !allowed.is_allowed_now(&gateway.in_force(), context) => no_longer_allowed(),
+        Some(content) if context.shown.behalf().is_in(content.raw()) => {
+            allowed.decision.reason_codes.push(ReasonCode::DenyPassthroughBlocked);
+            holds_inbound()
+        }
         Some(content) => check_answer(gateway, context, server, content).await,
         None => compose::error_content(ErrorCode::InternalError, "the client did not answer in time"),
     };
@@ -104,6 +108,14 @@ async fn ask_in_session(
             ))
             .await;
     }
+}
+
+/// What a server is told where the client's answer holds the client's own credential.
+pub(crate) fn holds_inbound() -> Content {
+    compose::error_content(
+        ErrorCode::InternalError,
+        "the client's answer holds its own credential, and stays here",
+    )
 }
 
 /// What a server is told whose question was put, and whose answer may not leave any more.
@@ -127,10 +139,7 @@ pub(crate) async fn check_answer(
 /// A client's answer leaves under the limits of arguments that are in force now.
 pub(crate) fn within_limits(gateway: &Gateway, content: Content) -> Content {
     let limits = gateway.in_force().limits.arguments;
-    let raw = match &content {
-        Content::Result(raw) | Content::Error(raw) => raw,
-    };
-    if screening::arguments::is_within(raw, &limits) {
+    if screening::arguments::is_within(content.raw(), &limits) {
         content
     } else {
         compose::error_content(
@@ -301,7 +310,7 @@ pub(crate) async fn record(
         who: context.who.clone(),
         message: allowed.facts.clone(),
         decision: allowed.decision.clone(),
-        credential: credential_facts(None),
+        credential: no_credential(),
         outcome: Outcome {
             status,
             executed,

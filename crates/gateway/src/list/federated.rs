@@ -146,7 +146,7 @@ impl Gathering<'_> {
     }
 
     async fn ask_servers(self, kind: ListKind) -> Vec<(Arc<Server>, Result<Listed, Failure>)> {
-        let guest = self.context.client.guest(&self.context.who);
+        let guest = self.context.guest();
         let mut asking = JoinSet::new();
         for server in self.listing_servers(kind) {
             let guest = guest.clone();
@@ -234,7 +234,7 @@ impl Gathering<'_> {
         if matches!(listing, Listing::Welcome | Listing::Unknown)
             && let Some(server) = self.snapshot.server(server)
         {
-            server.note_change(&self.context.client.guest(&self.context.who));
+            server.note_change(&self.context.guest());
         }
         is_shown
     }

@@ -70,7 +70,7 @@ pub(crate) async fn listen(stages: &Stages<'_>, request: &Request) -> Ended {
     };
     let changes = gateway.changes.listen();
     let (told, updates) = mpsc::channel(BACKLOG);
-    let guest = context.client.guest(&context.who);
+    let guest = context.guest();
     relay_all(by_server, &guest, &told).await;
     drop(told);
     subscription.acknowledge().await;

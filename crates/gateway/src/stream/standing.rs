@@ -152,7 +152,7 @@ async fn keep_listening(
     let Some(session) = standing.session().cloned() else {
         return;
     };
-    let guest = standing.client.guest(&standing.who);
+    let guest = standing.guest();
     let mut ready = Some(ready);
     // One for all the times that the stream breaks.
     let budget = EventBudget::default();

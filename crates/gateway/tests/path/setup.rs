@@ -199,6 +199,7 @@ impl Parts {
             url: format!("http://{}/mcp", server.address).parse().unwrap(),
             extra_roots: Vec::new(),
             certificate_name: None,
+            identity: None,
         };
         let settings = ServerSettings {
             id: files(),

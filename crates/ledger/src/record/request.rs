@@ -27,7 +27,7 @@ pub(crate) struct Request<'a> {
     catalog: Option<&'a Digest>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Intent,
     Final,
@@ -219,7 +219,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, record: &Request<'_>, seal: &Seal
     write_sandbox(&mut line, record.message.facts.and_then(|facts| facts.walls.as_deref()));
     line.raw(r#","seq":"#);
     line.number(Some(seal.seq));
-    write_credential(&mut line, record.credential);
+    write_credential(&mut line, record.phase, record.credential);
     line.raw(r#","trace_id":"#);
     line.trace_id(record.arrival.trace_id);
     line.raw(r#","ts":"#);
@@ -388,14 +388,18 @@ fn write_arguments(line: &mut Line<'_>, record: &Request<'_>) {
     line.raw("}");
 }
 
-fn write_credential(line: &mut Line<'_>, credential: Option<&CredentialFacts>) {
+fn write_credential(line: &mut Line<'_>, phase: Phase, credential: Option<&CredentialFacts>) {
     line.raw(r#","token_handling":{"audience":"#);
     line.text(credential.and_then(|credential| credential.audience.as_deref()));
     line.raw(r#","audience_verified":"#);
     line.bool(credential.and_then(|credential| credential.audience_verified));
     line.raw(r#","mode":"#);
     line.text(credential.map(|credential| credential.mode.as_str()));
-    line.raw(r#","passthrough_detected":null,"source":"#);
+    // INVARIANT: whatever leaves was compared with the caller's credential, and stays where it holds it: the way out takes nothing
+    // that was not (`upstream`, `credentials`). Before it left there is nothing to be said.
+    line.raw(r#","passthrough_detected":"#);
+    line.bool((phase == Phase::Final).then_some(false));
+    line.raw(r#","source":"#);
     line.text(credential.map(|credential| credential.source.as_str()));
     line.raw("}");
 }

@@ -141,6 +141,7 @@ fn incident(arrival: Arrival) -> [Entry; 3] {
         arrival,
         ending: sample::refused(ReasonCode::DenyKillSwitch),
         size_bytes_out: 64,
+        result_ref: None,
         count: 1,
     }));
     let [start, end] = [step, end].map(|step| Entry::Event(Event::Incident(Box::new(step))));
@@ -192,6 +193,7 @@ fn approval(arrival: Arrival) -> [Entry; 3] {
         arrival,
         ending,
         size_bytes_out: 64,
+        result_ref: None,
         count: 1,
     }));
     [step, word, call]
@@ -432,7 +434,7 @@ fn every_fact_handed_in_stands_under_its_name() {
         ("/decision/policy_id", "writers".into()),
         ("/decision/epoch", 17.into()),
         ("/token_handling/mode", "vault".into()),
-        ("/token_handling/passthrough_detected", serde_json::Value::Null),
+        ("/token_handling/passthrough_detected", false.into()),
         ("/outcome/size_bytes_out", 2048.into()),
         ("/outcome/duration_us", 5120.into()),
     ] {

@@ -381,11 +381,12 @@ impl PreparedCall {
         if let Some(session) = session {
             self.confinement.see(session);
         }
-        let waiting = Unanswered::new(&self.server, session, self.id);
+        let waiting = Unanswered::new(&self.server, session, &self.guest.behalf, self.id);
         let exchange = Exchange {
             server: &self.server,
             id: self.id,
             session,
+            behalf: &self.guest.behalf,
             observer,
         };
         let answered = exchange.run(post.traced(&self.trace)).await;
@@ -421,6 +422,7 @@ impl PreparedCall {
             server: self.server.clone(),
             era: self.era,
             opened,
+            behalf: self.guest.behalf.clone(),
             capabilities: with_extension(&self.guest.capabilities.modern),
             trace: self.trace,
         };
@@ -460,6 +462,7 @@ impl PreparedCall {
             server: &self.server,
             id,
             session: Some(opened),
+            behalf: &self.guest.behalf,
             observer: &NoObserver,
         };
         let setting = exchange.run(Post::legacy(request.write(id), opened, &self.credential));

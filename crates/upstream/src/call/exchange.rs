@@ -11,6 +11,7 @@ use mcp::http::SESSION_ID;
 use mcp::server::{Nonsense, ServerMessage, is_our_id};
 
 use crate::call::observer::{Observer, RawNotification, RawServerRequest, ServerEvent};
+use crate::credentials::Behalf;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::pool::ResponseBody;
@@ -25,6 +26,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) id: u64,
     /// The session it is made in; none towards a modern server, and none before there is one.
     pub(crate) session: Option<&'a Opened>,
+    /// On whose behalf it is made.
+    pub(crate) behalf: &'a Behalf,
     pub(crate) observer: &'a dyn Observer,
 }
 
@@ -116,9 +119,12 @@ impl Exchange<'_> {
             };
             let (last, wait) = (last.to_owned(), retry.map_or(USUAL_RETRY, Duration::from_millis));
             tokio::time::sleep(wait.min(LONGEST_RETRY)).await;
-            let credential = self.server.credential.fetch();
+            let resuming = async {
+                let credential = self.server.credential_for(self.behalf).await?;
+                self.server.link.open_stream(session, &credential, Some(&last)).await
+            };
             // The request was taken: whatever becomes of its stream, nobody knows whether it ran.
-            let resumed = Box::pin(self.server.link.open_stream(session, &credential, Some(&last))).await;
+            let resumed = Box::pin(resuming).await;
             let response = resumed.map_err(|failure| Failure::Broken(Box::new(failure)))?;
             messages = Messages::of(response, self.server.caps);
         }
@@ -158,7 +164,7 @@ impl Exchange<'_> {
     /// A request of the server; `ping` is answered here. A modern server must not ask this way.
     async fn ask(&self, asked: mcp::server::ServerRequest) {
         let Some(session) = self.session else { return };
-        let request = RawServerRequest::new(asked, self.server.clone(), session.clone());
+        let request = RawServerRequest::new(asked, self.server.clone(), session.clone(), self.behalf.clone());
         if request.method() == "ping" {
             request.acknowledge().await;
         } else {

@@ -9,6 +9,7 @@ use mcp::server::{ServerNotification, ServerRequest};
 use mcp::{Content, compose};
 use screening::result::{Raw, Received};
 
+use crate::credentials::Behalf;
 use crate::http::Post;
 use crate::process::open_calls::OpenCall;
 use crate::server::Server;
@@ -120,14 +121,16 @@ pub struct Reply {
     id: Bytes,
     server: Arc<Server>,
     opened: Opened,
+    behalf: Behalf,
 }
 
 impl RawServerRequest {
-    pub(crate) fn new(message: ServerRequest, server: Arc<Server>, opened: Opened) -> Self {
+    pub(crate) fn new(message: ServerRequest, server: Arc<Server>, opened: Opened, behalf: Behalf) -> Self {
         let reply = Reply {
             id: message.id,
             server,
             opened,
+            behalf,
         };
         Self {
             method: message.method,
@@ -168,8 +171,11 @@ impl Reply {
 
     /// Sends an answer. A server that does not take it is not told twice.
     pub async fn send(self, content: &Content) {
-        let credential = self.server.credential.fetch();
-        let post = Post::legacy(compose::response(&self.id, content), &self.opened, &credential);
-        let _ = tokio::time::timeout(self.server.caps.timeout, self.server.link.notify(post)).await;
+        let sending = async {
+            let credential = self.server.credential_for(&self.behalf).await?;
+            let post = Post::legacy(compose::response(&self.id, content), &self.opened, &credential);
+            self.server.link.notify(post).await
+        };
+        let _ = tokio::time::timeout(self.server.caps.timeout, sending).await;
     }
 }

@@ -25,6 +25,7 @@ use crate::call::exchange::Exchange;
 use crate::call::observer::{LONGEST_ASKING, NoObserver, Observer};
 use crate::call::unanswered::Unanswered;
 use crate::caps::Caps;
+use crate::credentials::Behalf;
 use crate::failure::Failure;
 use crate::http::Post;
 use crate::server::Server;
@@ -59,6 +60,7 @@ pub(crate) struct TaskOrigin {
     pub(crate) era: Era,
     /// The session or the process it belongs to; none with a modern server elsewhere.
     pub(crate) opened: Option<Opened>,
+    pub(crate) behalf: Behalf,
     /// What a modern server is told of the client.
     pub(crate) capabilities: Bytes,
     pub(crate) trace: TraceId,
@@ -102,9 +104,10 @@ fn calls_itself_a_task(result: &Scanned) -> bool {
 
 /// The call began, whatever failed then: nobody may say that nothing ran.
 fn begun_already(failure: Failure) -> Failure {
-    match failure.executed() {
-        Some(_) => Failure::Broken(Box::new(failure)),
-        None => failure,
+    match (failure.executed(), failure) {
+        (_, Failure::Blocked(blocked)) => Failure::BlockedLater(blocked),
+        (Some(_), failure) => Failure::Broken(Box::new(failure)),
+        (None, failure) => failure,
     }
 }
 
@@ -220,18 +223,24 @@ impl RunningTask {
     ) -> Result<ServerMessage, Failure> {
         let id = self.origin.server.link.next_id();
         let (body, headers) = self.compose(id, method, more);
-        let credential = self.origin.server.credential.fetch();
+        let credential = self.origin.server.credential_for(&self.origin.behalf).await?;
         let post = match (self.origin.era, &self.origin.opened) {
             (Era::Legacy, Some(opened)) => Post::legacy(body, opened, &credential),
             (Era::Legacy, None) | (Era::Modern, _) => {
                 Post::modern(body, &headers, &credential).through(self.origin.opened.as_ref())
             }
         };
-        let waiting = Unanswered::new(&self.origin.server, self.origin.opened.as_ref(), id);
+        let waiting = Unanswered::new(
+            &self.origin.server,
+            self.origin.opened.as_ref(),
+            &self.origin.behalf,
+            id,
+        );
         let exchange = Exchange {
             server: &self.origin.server,
             id,
             session: self.origin.opened.as_ref(),
+            behalf: &self.origin.behalf,
             observer,
         };
         let answered = exchange.run(post.traced(&self.origin.trace)).await;

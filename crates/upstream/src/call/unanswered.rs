@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mcp::compose;
 
+use crate::credentials::Behalf;
 use crate::http::Post;
 use crate::server::Server;
 use crate::session::opened::Opened;
@@ -14,13 +15,19 @@ use crate::session::opened::Opened;
 pub(crate) struct Unanswered {
     server: Arc<Server>,
     opened: Option<Opened>,
+    behalf: Behalf,
     id: u64,
 }
 
 impl Unanswered {
-    pub(crate) fn new(server: &Arc<Server>, session: Option<&Opened>, id: u64) -> Self {
-        let (server, opened) = (server.clone(), session.cloned());
-        Self { server, opened, id }
+    pub(crate) fn new(server: &Arc<Server>, session: Option<&Opened>, behalf: &Behalf, id: u64) -> Self {
+        let (server, opened, behalf) = (server.clone(), session.cloned(), behalf.clone());
+        Self {
+            server,
+            opened,
+            behalf,
+            id,
+        }
     }
 
     /// Its answer is here, or there will be none.
@@ -32,11 +39,14 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         let Some(opened) = self.opened.take() else { return };
-        let (server, id) = (self.server.clone(), self.id);
+        let (server, behalf, id) = (self.server.clone(), self.behalf.clone(), self.id);
         tokio::spawn(async move {
-            let credential = server.credential.fetch();
-            let post = Post::legacy(compose::cancelled_notification(id), &opened, &credential);
-            let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
+            let telling = async {
+                let credential = server.credential_for(&behalf).await?;
+                let post = Post::legacy(compose::cancelled_notification(id), &opened, &credential);
+                server.link.notify(post).await
+            };
+            let _ = tokio::time::timeout(server.caps.timeout, telling).await;
         });
     }
 }

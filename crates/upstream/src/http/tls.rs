@@ -31,10 +31,13 @@ pub(super) fn config(address: &Address) -> Result<rustls::ClientConfig, TlsFault
         }),
         None => usual,
     };
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth())
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    match &address.identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some(shown) => builder
+            .with_client_auth_cert(shown.chain.clone(), shown.key.clone_key())
+            .map_err(TlsFault::Identity),
+    }
 }
 
 /// Asks for the host's name and for one more.

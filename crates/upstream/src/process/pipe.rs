@@ -6,8 +6,9 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
-use vocabulary::lock;
+use vocabulary::{Secret, lock};
 
+use crate::credentials::UpstreamCredential;
 use crate::failure::Failure;
 
 /// Messages that wait for a process that does not read; then senders wait.
@@ -18,19 +19,22 @@ pub(crate) struct Pipe {
     lines: mpsc::Sender<Bytes>,
     /// Dropped with the pipe or before: whoever attends the process learns that nobody needs it.
     needed: Mutex<Option<oneshot::Sender<()>>>,
+    /// What the process was started with: it has that already, whoever speaks to it.
+    handed: Secret,
 }
 
 /// Completes when nobody needs the process any more.
 pub(crate) type Unneeded = oneshot::Receiver<()>;
 
 impl Pipe {
-    pub(crate) fn into(stdin: pipe::Sender) -> (Self, Unneeded) {
+    pub(crate) fn into(stdin: pipe::Sender, handed: Secret) -> (Self, Unneeded) {
         let (lines, queue) = mpsc::channel(BACKLOG);
         let (needed, unneeded) = oneshot::channel();
         tokio::spawn(write(stdin, queue));
         let pipe = Self {
             lines,
             needed: Mutex::new(Some(needed)),
+            handed,
         };
         (pipe, unneeded)
     }
@@ -40,8 +44,10 @@ impl Pipe {
         drop(lock(&self.needed).take());
     }
 
-    /// Hands a message over. It is written whole even if the caller does not wait for it.
-    pub(crate) async fn write(&self, message: Bytes) -> Result<(), Failure> {
+    /// Hands a message over, the one way to a process: neither it nor what the process was started with holds the credential that
+    /// it leaves on behalf of. It is written whole even if the caller does not wait for it.
+    pub(crate) async fn write(&self, message: Bytes, credential: &UpstreamCredential) -> Result<(), Failure> {
+        credential.clear(&message, self.handed.expose().as_bytes())?;
         let handed = self.lines.send(one_line(message)).await;
         handed.map_err(|_| Failure::Ended("does not read any more"))
     }

@@ -98,6 +98,7 @@ async fn detect(server: &Arc<Server>) -> Result<Found, Failure> {
             Ok(Err(
                 unreachable @ (Failure::Unreachable(_)
                 | Failure::Redirected
+                | Failure::Blocked(_)
                 | Failure::Sandbox(_)
                 | Failure::NotStarted(_)
                 | Failure::CrashLoop(_)),
@@ -146,12 +147,14 @@ async fn discover_once(server: &Arc<Server>) -> Result<Said, Failure> {
         },
     };
     let headers = plain_headers("server/discover");
-    let credential = server.credential.fetch();
-    let process = open::process(server, &Guest::gateway()).await?;
+    let guest = Guest::gateway();
+    let credential = server.credential_for(&guest.behalf).await?;
+    let process = open::process(server, &guest).await?;
     let exchange = Exchange {
         server,
         id,
         session: process.as_ref(),
+        behalf: &guest.behalf,
         observer: &NoObserver,
     };
     let post = Post::modern(request.write(id), &headers, &credential);

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use mcp::capabilities::TASKS_EXTENSION;
 use vocabulary::{Capability, CapabilitySet, Digest, Era, Face, PrincipalKey};
 
+use crate::credentials::Behalf;
+
 /// Whose session it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SessionKey {
@@ -35,6 +37,8 @@ pub struct Guest {
     pub stream: OwnStream,
     /// Whose process it is; none for the gateway itself.
     pub owner: Option<Owner>,
+    /// On whose behalf it is.
+    pub behalf: Behalf,
 }
 
 /// Whose a process is: never shared between principals, nor between clients that can be asked different things.
@@ -121,6 +125,7 @@ impl Guest {
             capabilities: Relayed::of(client.can),
             stream: OwnStream::Client,
             owner: None,
+            behalf: Behalf::gateway(),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::server::{Server, Transport};
 use crate::session::guest::{Guest, OwnStream};
 use crate::session::multiplex::{Destination, Multiplex};
 use crate::session::opened::Opened;
-use crate::session::reader;
+use crate::session::reader::{self, Answering};
 use crate::session::stream::SessionStream;
 
 /// Past this many, sessions idle for longest make room.
@@ -81,8 +81,13 @@ pub(crate) async fn process(server: &Arc<Server>, guest: &Guest) -> Result<Optio
 /// Starts a process and reads what it says.
 async fn start(processes: &Arc<ProcessSlot>, server: &Arc<Server>, guest: &Guest) -> Result<Opened, Failure> {
     let started = processes.start(&server.id, server.caps, guest).await?;
-    reader::start((server, guest), &started.multiplex, started.lines, None);
-    Ok(Opened::process(started.multiplex, started.confinement))
+    let answering = Answering::Stream(guest.behalf.clone());
+    reader::start((server, guest), &started.multiplex, started.lines, answering);
+    Ok(Opened::process(
+        started.multiplex,
+        started.confinement,
+        guest.behalf.clone(),
+    ))
 }
 
 fn most(server: &Server) -> usize {
@@ -103,8 +108,8 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
     Ok(match &server.transport {
         Transport::Http => None,
         Transport::Sse => {
-            let credential = server.credential.fetch();
-            Some(Opened::over(reader::open(server, guest, &credential).await?))
+            let multiplex = reader::open(server, guest).await?;
+            Some(Opened::over(multiplex, guest.behalf.clone()))
         }
         Transport::Process(slot) => match process {
             Some(process) => Some(process),
@@ -115,12 +120,13 @@ async fn reach(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> 
 
 async fn introduce(guest: &Guest, server: &Arc<Server>, process: Option<Opened>) -> Result<Opened, Failure> {
     let before = reach(guest, server, process).await?;
-    let credential = server.credential.fetch();
+    let credential = server.credential_for(&guest.behalf).await?;
     let id = server.link.next_id();
     let exchange = Exchange {
         server,
         id,
         session: before.as_ref(),
+        behalf: &guest.behalf,
         observer: &NoObserver,
     };
     let body = compose::initialize_request(id, &guest.capabilities.legacy);
@@ -138,7 +144,7 @@ async fn introduce(guest: &Guest, server: &Arc<Server>, process: Option<Opened>)
         .filter(|version| version.era() == Era::Legacy)
         .ok_or(Failure::Version)?;
     server.learn(Era::Legacy, introduction);
-    let opened = Opened::introduced(before.as_ref(), version, answered.session_id);
+    let opened = Opened::introduced(before.as_ref(), version, answered.session_id, guest.behalf.clone());
     let body = compose::notification("notifications/initialized", None);
     server.link.notify(Post::legacy(body, &opened, &credential)).await?;
     let wanted = guest.stream == OwnStream::Gateway && !guest.capabilities.is_nothing();
@@ -154,6 +160,6 @@ async fn with_stream(opened: Opened, (server, guest): (&Arc<Server>, &Guest)) ->
         return opened;
     };
     let beside = Multiplex::new(Destination::Session);
-    reader::start((server, guest), &beside, source, Some(opened.clone()));
+    reader::start((server, guest), &beside, source, Answering::Session(opened.clone()));
     opened.with_stream(beside)
 }

@@ -7,6 +7,7 @@ use mcp::Version;
 use mcp::http::{PROTOCOL_VERSION, SESSION_ID};
 use vocabulary::Confinement;
 
+use crate::credentials::Behalf;
 use crate::process::pipe::Pipe;
 use crate::session::multiplex::Multiplex;
 
@@ -25,6 +26,8 @@ pub(crate) struct Facts {
     pub(crate) beside: Option<Arc<Multiplex>>,
     /// How its process is confined.
     pub(crate) confinement: Option<Arc<Confinement>>,
+    /// On whose behalf it was opened: what belongs to no single request of it is sent on theirs.
+    pub(crate) behalf: Behalf,
     stage: Stage,
 }
 
@@ -38,7 +41,7 @@ enum Stage {
 
 impl Opened {
     /// A conversation whose stream is open, before or without `initialize`.
-    pub(crate) fn over(multiplex: Arc<Multiplex>) -> Self {
+    pub(crate) fn over(multiplex: Arc<Multiplex>, behalf: Behalf) -> Self {
         Self(Arc::new(Facts {
             session_id: None,
             version: Version::November2024,
@@ -46,12 +49,13 @@ impl Opened {
             multiplex: Some(multiplex),
             beside: None,
             confinement: None,
+            behalf,
             stage: Stage::Open,
         }))
     }
 
     /// A process that runs.
-    pub(crate) fn process(multiplex: Arc<Multiplex>, confinement: Arc<Confinement>) -> Self {
+    pub(crate) fn process(multiplex: Arc<Multiplex>, confinement: Arc<Confinement>, behalf: Behalf) -> Self {
         Self(Arc::new(Facts {
             session_id: None,
             version: Version::MODERN,
@@ -59,12 +63,18 @@ impl Opened {
             multiplex: Some(multiplex),
             beside: None,
             confinement: Some(confinement),
+            behalf,
             stage: Stage::Open,
         }))
     }
 
     /// A session that began with `initialize`, over what was open `before`, where something was.
-    pub(crate) fn introduced(before: Option<&Self>, version: Version, session_id: Option<HeaderValue>) -> Self {
+    pub(crate) fn introduced(
+        before: Option<&Self>,
+        version: Version,
+        session_id: Option<HeaderValue>,
+        behalf: Behalf,
+    ) -> Self {
         Self(Arc::new(Facts {
             session_id,
             version,
@@ -72,6 +82,7 @@ impl Opened {
             multiplex: before.and_then(|opened| opened.multiplex.clone()),
             beside: None,
             confinement: before.and_then(|opened| opened.confinement.clone()),
+            behalf,
             stage: Stage::Introduced,
         }))
     }
@@ -85,6 +96,7 @@ impl Opened {
             multiplex: None,
             beside: Some(beside),
             confinement: None,
+            behalf: self.behalf.clone(),
             stage: Stage::Introduced,
         }))
     }

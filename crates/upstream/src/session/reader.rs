@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mcp::compose;
 use mcp::server::{ServerMessage, ServerRequest};
 
-use crate::credentials::UpstreamCredential;
+use crate::credentials::Behalf;
 use crate::failure::Failure;
 use crate::http::messages::Messages;
 use crate::http::{Post, check_status};
@@ -16,34 +16,43 @@ use crate::session::multiplex::{Destination, MessageSource, Multiplex, Recipient
 use crate::session::opened::Opened;
 
 /// Opens the stream of a server of HTTP+SSE and learns where messages go: to the same origin, or nowhere.
-pub(crate) async fn open(
-    server: &Arc<Server>,
-    guest: &Guest,
-    credential: &UpstreamCredential,
-) -> Result<Arc<Multiplex>, Failure> {
-    let response = server.link.open_plain_stream(credential).await?;
+pub(crate) async fn open(server: &Arc<Server>, guest: &Guest) -> Result<Arc<Multiplex>, Failure> {
+    let credential = server.credential_for(&guest.behalf).await?;
+    let response = server.link.open_plain_stream(&credential).await?;
     check_status(response.status(), false)?;
     let mut messages = Messages::of(response, server.caps);
     let endpoint = messages.endpoint().await?.ok_or(Failure::Refused("GET"))?;
     let endpoint = server.link.same_origin(&endpoint).ok_or(Failure::Redirected)?;
     let multiplex = Multiplex::new(Destination::Endpoint(endpoint));
-    start((server, guest), &multiplex, messages, None);
+    start(
+        (server, guest),
+        &multiplex,
+        messages,
+        Answering::Stream(guest.behalf.clone()),
+    );
     Ok(multiplex)
 }
 
-/// Reads `source` until it ends or nobody needs it. What cannot be attributed is refused in `session`, or on the
-/// stream's own way out.
+/// Where a server is told that nobody can answer what it asks, and on whose behalf.
+pub(crate) enum Answering {
+    /// In the session that the stream belongs to.
+    Session(Opened),
+    /// On the stream's own way out.
+    Stream(Behalf),
+}
+
+/// Reads `source` until it ends or nobody needs it.
 pub(crate) fn start(
     (server, guest): (&Arc<Server>, &Guest),
     multiplex: &Arc<Multiplex>,
     source: impl MessageSource,
-    session: Option<Opened>,
+    answering: Answering,
 ) {
     let reader = Reader {
         multiplex: Arc::downgrade(multiplex),
         server: Arc::downgrade(server),
         guest: guest.clone(),
-        session,
+        answering,
     };
     let task = tokio::spawn(reader.run(source));
     multiplex.read_by(task.abort_handle());
@@ -53,9 +62,9 @@ pub(crate) fn start(
 struct Reader {
     multiplex: Weak<Multiplex>,
     server: Weak<Server>,
-    /// In whose session the stream is.
+    /// Who it is read for.
     guest: Guest,
-    session: Option<Opened>,
+    answering: Answering,
 }
 
 impl Reader {
@@ -110,12 +119,15 @@ impl Reader {
                 "the gateway cannot tell whom this is for",
             )
         };
-        let opened = match &self.session {
-            Some(session) => session.clone(),
-            None => Opened::over(multiplex.clone()),
+        let opened = match &self.answering {
+            Answering::Session(session) => session.clone(),
+            Answering::Stream(behalf) => Opened::over(multiplex.clone(), behalf.clone()),
         };
-        let credential = server.credential.fetch();
-        let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
-        let _ = tokio::time::timeout(server.caps.timeout, server.link.notify(post)).await;
+        let refusing = async {
+            let credential = server.credential_for(&opened.behalf).await?;
+            let post = Post::legacy(compose::response(&asked.id, &content), &opened, &credential);
+            server.link.notify(post).await
+        };
+        let _ = tokio::time::timeout(server.caps.timeout, refusing).await;
     }
 }

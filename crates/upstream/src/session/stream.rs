@@ -53,8 +53,10 @@ impl SessionStream {
 }
 
 async fn open(server: &Server, session: &Opened, last: Option<&str>) -> Result<Response<ResponseBody>, Failure> {
-    let credential = server.credential.fetch();
-    let opening = server.link.open_stream(session, &credential, last);
+    let opening = async {
+        let credential = server.credential_for(&session.behalf).await?;
+        server.link.open_stream(session, &credential, last).await
+    };
     let patience = LONGEST_OPENING.min(server.caps.timeout);
     tokio::time::timeout(patience, opening)
         .await
