@@ -67,6 +67,10 @@ impl Signature {
         let (name, coded) = line.strip_prefix(MARK)?.split_once(' ')?;
         KeyName::parse(name).ok()?;
         let decoded = BASE64.decode(coded.as_bytes()).ok()?;
+        // The decoder takes padded pieces one after another; a note has one spelling.
+        if BASE64.encode(&decoded) != coded {
+            return None;
+        }
         let (id, bytes) = decoded.split_first_chunk::<4>()?;
         if bytes.is_empty() {
             return None;

@@ -193,3 +193,13 @@ fn a_private_key_is_read_as_it_was_written_and_never_printed() {
     let rsa = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n";
     assert_eq!(fault(rsa), KeyFault::Private);
 }
+
+#[test]
+fn a_signature_has_one_spelling() {
+    let spelled = |coded: &str| Signature::read_all(&format!("\u{2014} gw/test {coded}\n"));
+    assert!(spelled("AAAAAAAAAAA=").is_ok());
+    // Two padded pieces, and bits that nothing asks for.
+    for other in ["AAA=AAAAAAA=", "AAAAAAAAAAB=", "AAAAAAAAAAA"] {
+        assert!(spelled(other).is_err(), "{other}");
+    }
+}
