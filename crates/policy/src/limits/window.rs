@@ -154,6 +154,14 @@ mod tests {
     }
 
     #[test]
+    fn no_window_is_longer_than_a_leap_year() {
+        for length in [Window::LONGEST, Duration::from_secs(10 * 366 * 86_400), Duration::MAX] {
+            let end = frees(Window::Rolling(length), "2028-01-01T00:00:00Z");
+            assert_eq!(end, "2029-01-01T00:00:00", "{length:?}");
+        }
+    }
+
+    #[test]
     fn windows_are_shown_as_they_are_written() {
         let shown = |seconds| Window::Rolling(Duration::from_secs(seconds)).to_string();
         assert_eq!(
