@@ -94,6 +94,36 @@ async fn a_flood_folds_into_counts_that_still_add_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_makes_up_servers_does_not_fill_the_log() {
+    // R152
+    let town = Town::with(&["read"], |setup| setup).await;
+    let token = town.issuer.token("ann");
+    let asks = |number: usize| {
+        let route = format!("/mcp/s{number}");
+        [
+            Ask::post(&route, "{").bearer(&token),
+            Ask::new("GET", &route).bearer(&token),
+            Ask::post(&route, PING).bearer(&token),
+        ]
+    };
+    let seq = town.gateway.last_seq();
+    let mut flood = tokio::task::JoinSet::new();
+    for ask in (0..600).flat_map(asks) {
+        let door = town.gateway.mcp.clone();
+        flood.spawn(async move { door.ask(&ask).await.status });
+    }
+    assert!(flood.join_all().await.iter().all(|status| *status >= 400));
+    let receipts = town.gateway.receipts_after(seq);
+    let sum: u64 = receipts.iter().map(|receipt| receipt["count"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 1_800);
+    let shared: Vec<_> = receipts.iter().filter(|receipt| receipt["count"] != 1).collect();
+    assert!(!shared.is_empty(), "{} records: {:#?}", receipts.len(), receipts.last());
+    for receipt in shared {
+        assert_eq!(receipt["mcp"]["server_id"], Value::Null, "{receipt}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_counts_though_its_sender_is_gone_at_once() {
     // R152
     let town = Town::with(&["read"], |setup| setup).await;

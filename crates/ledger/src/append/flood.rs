@@ -199,9 +199,9 @@ impl Kind {
                 address: network(entry.arrival.address),
                 ..nothing_read(reason)
             }),
-            Ending::Unreadable { who, reason, server_id } => Some(Self {
+            // The server of what nobody could read is a path that the caller made up, for all we know.
+            Ending::Unreadable { who, reason, .. } => Some(Self {
                 who: Some(Arc::clone(who)),
-                server_id: server_id.clone(),
                 ..nothing_read(reason)
             }),
             // What is kept for a refusal is found by its own record.
@@ -213,7 +213,7 @@ impl Kind {
                 who: Some(Arc::clone(who)),
                 // What is not in the inventory is the caller's own text: varying it makes no new kind.
                 method: message.definition_hash.map(|_| message.method.clone()),
-                server_id: message.server_id.clone(),
+                server_id: message.server_id.clone().filter(|_| message.definition_hash.is_some()),
                 tool_name: message.tool_name.clone().filter(|_| message.definition_hash.is_some()),
             }),
             Ending::Refused { .. } | Ending::Answered { .. } | Ending::Called { .. } => None,
@@ -241,6 +241,15 @@ impl Final {
             if ours.tool_name != theirs.tool_name {
                 ours.tool_name = None;
             }
+            if ours.server_id != theirs.server_id {
+                ours.server_id = None;
+            }
+        }
+        if let (Ending::Unreadable { server_id: ours, .. }, Ending::Unreadable { server_id: theirs, .. }) =
+            (&mut self.ending, &other.ending)
+            && ours != theirs
+        {
+            *ours = None;
         }
     }
 

@@ -164,10 +164,17 @@ fn a_shared_record_does_not_state_what_differs_and_states_the_rest() {
             ..alike.clone()
         }
     );
+    assert_eq!(
+        fold(&|message, number| message.server_id = Some(number.to_string())),
+        MessageFacts {
+            server_id: None,
+            ..alike.clone()
+        }
+    );
 }
 
 #[test]
-fn unreadable_requests_differ_by_caller_and_by_server() {
+fn unreadable_requests_differ_by_caller_and_by_no_name_that_a_caller_makes_up() {
     let (mut floods, start) = (Floods::default(), Instant::now());
     let mut flood = |who: &Arc<Principal>, server: &str| {
         let make = || {
@@ -183,13 +190,37 @@ fn unreadable_requests_differ_by_caller_and_by_server() {
     other.sub = "mallory".to_owned();
     assert_eq!(flood(&one, "files"), 100);
     assert_eq!(flood(&Arc::new(other), "files"), 100, "another caller");
-    assert_eq!(flood(&one, "mail"), 100, "another server");
-    assert_eq!(
-        flood(&one, "notes"),
-        100,
-        "nor is a known caller under the strangers' ceiling"
-    );
+    assert_eq!(flood(&one, "mail"), 0, "a path may name any server");
     assert_eq!(flood(&sample::principal(), "files"), 0);
+    let mut out = Vec::new();
+    floods.release(start + WINDOW, &mut out);
+    let named = out.iter().map(|submission| match &shared(submission).ending {
+        Ending::Unreadable { who, server_id, .. } => (who.sub.as_str(), server_id.as_deref()),
+        _ => panic!("they stay unreadable"),
+    });
+    assert_eq!(
+        named.collect::<Vec<_>>(),
+        [(one.sub.as_str(), None), ("mallory", Some("files"))],
+        "only the server that all of them named is stated"
+    );
+}
+
+#[test]
+fn a_caller_that_makes_up_servers_makes_no_more_records() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    let mut flood = |is_known: bool| {
+        let make = |number: usize| {
+            let mut ending = sample::refused(ReasonCode::DenyRateLimit);
+            if let Ending::Refused { message, .. } = &mut ending {
+                message.server_id = Some(format!("s{number}"));
+                message.definition_hash = is_known.then(|| Digest::of(b"definition"));
+            }
+            submit(ending)
+        };
+        (0..500).filter_map(|number| floods.sift(make(number), start)).count()
+    };
+    assert_eq!(flood(false), 100);
+    assert_eq!(flood(true), 500, "servers that are there are told apart");
 }
 
 #[test]
