@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 use crate::support::harbour::everything;
 use crate::support::issuer::{but, claims};
 use crate::support::peer::ran;
+use crate::support::setup::PERMIT_ALL;
 use crate::support::stream::Stream;
 use crate::support::{Agent, Beat, Harbour, Modern, Speaks, Turn, eventually};
 
@@ -269,6 +270,87 @@ async fn a_conversation_is_decided_again_in_each_round() {
             "{case}: {seen:?}"
         );
     }
+}
+
+/// What a server may ask, and an answer to it.
+fn kinds() -> [(&'static str, Value, Value); 3] {
+    let form =
+        json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}});
+    let wanted = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Who?"}}], "maxTokens": 9});
+    let said = json!({"type": "text", "text": "file:///secret"});
+    [
+        (
+            "elicitation/create",
+            form,
+            json!({"action": "accept", "content": {"name": "file:///secret"}}),
+        ),
+        (
+            "sampling/createMessage",
+            wanted,
+            json!({"role": "assistant", "model": "m", "content": said}),
+        ),
+        ("roots/list", json!({}), json!({"roots": [{"uri": "file:///secret"}]})),
+    ]
+}
+
+/// Whether an answer reached the server that came after questions of this kind were forbidden, though its call was not.
+async fn arrives_after_a_forbid(asked: &'static str, params: Value, answer: &Value, forbidden: &str) -> bool {
+    let harbour = Harbour::with(Speaks::Modern, &["ask", "other"], |setup| setup).await;
+    harbour.peer.on("ask", move |seen| {
+        if seen.json()["params"]["inputResponses"]["q"].is_object() {
+            return Turn::Result(ran("ask"));
+        }
+        let inputs = json!({"q": {"method": asked, "params": params}});
+        let result = json!({"resultType": "input_required", "inputRequests": inputs, "requestState": "s"});
+        Turn::Result(result.to_string())
+    });
+    let modern = harbour.modern("ann").able(everything());
+    let first = modern.call("ask", json!({})).await.result();
+    assert_eq!(first["resultType"], "input_required", "{asked}: {first}");
+    let forbids = format!(
+        r#"{PERMIT_ALL}
+        @id("no-question") forbid (principal, action == Action::"{forbidden}", resource);
+        @id("no-other") forbid (principal, action, resource == Tool::"peer/other");"#
+    );
+    rule(&harbour, &forbids, |names| names == ["ask"]).await;
+    let round =
+        json!({"name": "ask", "arguments": {}, "requestState": first["requestState"], "inputResponses": {"q": answer}});
+    let ended = modern.request("tools/call", round).await;
+    let bodies = harbour.peer.seen().into_iter().map(|seen| seen.json().to_string());
+    let has_arrived = bodies.filter(|body| body.contains("file:///secret")).count() > 0;
+    if has_arrived {
+        assert_eq!(ended.result()["content"][0]["text"], "ask ran", "{}", ended.text());
+    } else {
+        assert_eq!(ended.error_code(), -32003, "{}", ended.text());
+        harbour.gateway.receipt_named_by(&ended);
+    }
+    has_arrived
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_a_question_that_was_forbidden_meanwhile_stays_here() {
+    for (asked, params, answer) in kinds() {
+        for forbidden in ["elicitation/create", "sampling/createMessage", "roots/list"] {
+            let has_arrived = arrives_after_a_forbid(asked, params.clone(), &answer, forbidden).await;
+            assert_eq!(has_arrived, asked != forbidden, "{asked} asked, {forbidden} forbidden");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_does_not_show_what_it_answers_needs_every_kind_allowed() {
+    let odd = json!({"content": "file:///secret"});
+    for (asked, params, _) in kinds() {
+        assert!(
+            !arrives_after_a_forbid(asked, params.clone(), &odd, "roots/list").await,
+            "{asked}"
+        );
+    }
+    let (asked, params, _) = kinds()[0].clone();
+    assert!(
+        arrives_after_a_forbid(asked, params, &odd, "resources/read").await,
+        "the twin"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

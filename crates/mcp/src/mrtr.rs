@@ -78,7 +78,7 @@ pub const MOST_INPUTS: usize = 32;
 pub const LONGEST_KEY: usize = 256;
 
 /// What a server may ask a client.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum InputMethod {
     /// `sampling/createMessage`
     CreateMessage,
@@ -103,6 +103,21 @@ impl InputMethod {
             Self::Elicit => ServerMethod::Elicit,
             Self::ListRoots => ServerMethod::ListRoots,
         }
+    }
+
+    /// What an answer may be the answer to, by the members that only answers to it have; everything where none shows.
+    #[must_use]
+    pub fn answered_by(answer: &[u8]) -> Vec<Self> {
+        let members = Members::read(answer, DEEPEST);
+        let has = |name: &str| members.as_ref().is_ok_and(|members| members.get(name).is_some());
+        let shown = [
+            (Self::Elicit, has("action")),
+            (Self::ListRoots, has("roots")),
+            (Self::CreateMessage, has("role") || has("model")),
+        ];
+        let none = !shown.iter().any(|(_, has)| *has);
+        let may_be = shown.into_iter().filter(|(_, has)| *has || none);
+        may_be.map(|(method, _)| method).collect()
     }
 
     /// The method's name.

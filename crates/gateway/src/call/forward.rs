@@ -23,6 +23,7 @@ use crate::call::forwarded::{Forwarded, TaskOfCall};
 use crate::call::rounds::ask::send_in_rounds;
 use crate::call::rounds::binding::Binding;
 use crate::call::rounds::park::{park, resume};
+use crate::call::rounds::question::still_asked;
 use crate::call::rounds::state::{self, Round};
 use crate::call::send::send;
 use crate::call::subscribe::{Noted, note_subscription, subscribe_here, too_many};
@@ -100,6 +101,10 @@ async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>)
     };
     record.credential = credential_facts(credential.origin());
     let permit = up_to_date(stages, &asked, (permit, approved.as_ref()), &mut record)?;
+    if era == Era::Modern && matches!(round, Round::ToServer(_)) {
+        still_asked(stages, server.id(), request)
+            .map_err(|(in_force, grounds)| stages.denied_by(&in_force, &record.facts, Verdict::Deny, grounds))?;
+    }
     let forwarded = Forwarded {
         server: server.clone(),
         era,

@@ -8,12 +8,11 @@ use mcp::capabilities::Capabilities;
 use mcp::method::of_server;
 use mcp::mrtr::InputMethod;
 use mcp::{Content, ErrorCode, compose};
-use policy::{CallFacts, Decision, Grounds, Permit, Target};
+use policy::{Grounds, Permit};
 use screening::result::walk::Message;
 use screening::result::{Received as _, ScreenedResult, Withheld};
 use upstream::{RawParams, RawServerRequest, Reply};
-use vocabulary::json::Value;
-use vocabulary::{Digest, ReasonCode, ReceiptId, ServerId};
+use vocabulary::{ReasonCode, ReceiptId, ServerId};
 
 use crate::call::outgoing_secrets::look_through_answer;
 use crate::context::RequestContext;
@@ -24,7 +23,7 @@ use crate::screen::inputs::screen_form;
 use crate::screen::{beside_a_call, screen};
 use crate::snapshot::Snapshot;
 use crate::stages::decision;
-use crate::state::allowed_request::AllowedRequest;
+use crate::state::allowed_request::{AllowedRequest, may_ask};
 use crate::state::event_budget::{EventBudget, PassedOn};
 
 /// How long a client may think about a question.
@@ -277,20 +276,7 @@ fn decide(
     if in_force.server(server).is_some_and(|server| server.is_shared()) {
         return Err(Unasked::by_protocol("a server that is shared cannot ask a client"));
     }
-    let caller = in_force.policy.caller(&context.who);
-    let target = Target::Server(server.clone());
-    let known = in_force.policy.resolve_target(&caller, method.as_str(), &target);
-    let known = known.map_err(|missing| Unasked::by_policy(Grounds::new(missing.policy_id, missing.code)))?;
-    let facts = CallFacts {
-        arguments: &Value::Object(Vec::new()),
-        args_hash: Digest::of(params.unwrap_or_default()),
-        found: None,
-        address: context.arrival.address,
-    };
-    match in_force.policy.decide_target(&caller, known, &facts) {
-        Decision::Allow(permit, grounds) => Ok((permit, grounds)),
-        Decision::RequireApproval(_, grounds) | Decision::Deny(grounds) => Err(Unasked::by_policy(grounds)),
-    }
+    may_ask(in_force, context, server, (method, params.unwrap_or_default())).map_err(Unasked::by_policy)
 }
 
 /// Puts a question on record, with its answer or, where that comes with another request, without;

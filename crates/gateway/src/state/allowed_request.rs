@@ -2,7 +2,7 @@
 
 use ledger::{Arrival, DecisionFacts, MessageFacts};
 use mcp::mrtr::InputMethod;
-use policy::{CallFacts, Decision, Permit, Target};
+use policy::{CallFacts, Decision, Grounds, Permit, Target};
 use screening::result::ScreenedResult;
 use vocabulary::json::Value;
 use vocabulary::{Digest, ServerId};
@@ -33,19 +33,7 @@ impl AllowedRequest {
 
     /// Whether it would be put now: the answer to it leaves only then.
     pub(crate) fn is_allowed_now(&self, in_force: &Snapshot, context: &RequestContext) -> bool {
-        let caller = in_force.policy.caller(&context.who);
-        let target = Target::Server(self.server.clone());
-        let facts = CallFacts {
-            arguments: &Value::Object(Vec::new()),
-            args_hash: Digest::of(b""),
-            found: None,
-            address: context.arrival.address,
-        };
-        let known = in_force.policy.resolve_target(&caller, self.method.as_str(), &target);
-        known.is_ok_and(|known| {
-            let decided = in_force.policy.decide_target(&caller, known, &facts);
-            matches!(decided, Decision::Allow(..))
-        })
+        may_ask(in_force, context, &self.server, (self.method, b"")).is_ok()
     }
 
     /// Whether anything had to be changed about it.
@@ -54,5 +42,28 @@ impl AllowedRequest {
             Some(params) if !params.acts().is_empty() => PassedOn::Troublesome,
             Some(_) | None => PassedOn::Unchanged,
         }
+    }
+}
+
+/// What the rules in force say of a question of this server to this client.
+pub(crate) fn may_ask(
+    in_force: &Snapshot,
+    context: &RequestContext,
+    server: &ServerId,
+    (method, params): (InputMethod, &[u8]),
+) -> Result<(Permit, Grounds), Grounds> {
+    let caller = in_force.policy.caller(&context.who);
+    let target = Target::Server(server.clone());
+    let known = in_force.policy.resolve_target(&caller, method.as_str(), &target);
+    let known = known.map_err(|missing| Grounds::new(missing.policy_id, missing.code))?;
+    let facts = CallFacts {
+        arguments: &Value::Object(Vec::new()),
+        args_hash: Digest::of(params),
+        found: None,
+        address: context.arrival.address,
+    };
+    match in_force.policy.decide_target(&caller, known, &facts) {
+        Decision::Allow(permit, grounds) => Ok((permit, grounds)),
+        Decision::RequireApproval(_, grounds) | Decision::Deny(grounds) => Err(grounds),
     }
 }

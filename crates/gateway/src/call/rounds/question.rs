@@ -1,10 +1,12 @@
 //! The questions of a server within a result: each must be one that this client can and may be asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mcp::mrtr::InputRequired;
-use mcp::{Content, ErrorCode, compose};
+use mcp::mrtr::{self, InputMethod, InputRequired};
+use mcp::{Content, ErrorCode, Request, compose};
+use policy::Grounds;
 use screening::result::walk::Message;
 use screening::result::{ScreenedResult, Withheld};
 use vocabulary::ServerId;
@@ -15,8 +17,9 @@ use crate::events::server_request::{allow_screened, check_answer, no_longer_allo
 use crate::message::ClientMessage;
 use crate::screen::{beside_a_call, screen};
 use crate::session::{Posed, Session};
+use crate::snapshot::Snapshot;
 use crate::stages::Stages;
-use crate::state::allowed_request::AllowedRequest;
+use crate::state::allowed_request::{AllowedRequest, may_ask};
 use crate::state::parked::LONGEST_PAUSE;
 
 /// Whether anything was taken out of a question.
@@ -53,6 +56,32 @@ pub(crate) async fn allow_all(
         let allowed = allowed.map_err(|_| unaskable())?;
         if !record(gateway, context, &allowed, None).await {
             return Err(unusable());
+        }
+    }
+    Ok(())
+}
+
+/// What a modern client brings along for a modern server leaves only if it would be asked for it now: each kind of question
+/// that it may be the answer to is decided again by the rules in force. Its answers must show which, for the state of such a
+/// dialogue is the server's own; what shows none may be any.
+pub(crate) fn still_asked(
+    stages: &Stages<'_>,
+    server: &ServerId,
+    request: &Request,
+) -> Result<(), (Arc<Snapshot>, Grounds)> {
+    let Some(raw) = request.params().raw("inputResponses") else {
+        return Ok(());
+    };
+    let in_force = stages.gateway.in_force();
+    // What cannot be read was refused before.
+    let answers = mrtr::read_input_responses(raw).unwrap_or_default();
+    let asked: BTreeSet<InputMethod> = answers
+        .iter()
+        .flat_map(|(_, raw)| InputMethod::answered_by(raw))
+        .collect();
+    for method in asked {
+        if let Err(grounds) = may_ask(&in_force, stages.context, server, (method, b"")) {
+            return Err((in_force, grounds));
         }
     }
     Ok(())
