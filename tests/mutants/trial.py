@@ -22,8 +22,8 @@ class Broken(Exception):
 def build(room, tree, target):
     """The test binaries of a room, or the errors of its compiler.
 
-    The whole workspace is chosen, so that dependencies have the features they have in `make test` and are not built again; of
-    that, only the targets that are named here. The unit tests are such a target in the planted manifest.
+    The whole workspace is chosen, so that dependencies have the features they have in `make test`; of that, only the targets that
+    are named here. The unit tests are such a target in the planted manifest.
     """
     tests = [UNIT_TESTS] + [path.stem for path in (tree / "crates" / room / "tests").glob("*.rs")]
     command = ["cargo", "test", "--no-run", "--locked", "--workspace", "--message-format", "json"]

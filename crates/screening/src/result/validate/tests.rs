@@ -752,11 +752,8 @@ fn a_declaration_tells_what_of_it_is_not_checked() {
 #[test]
 fn structured_output_is_found_with_its_depth_and_in_no_broken_result() {
     let depth = |raw: &str| match locate::in_bytes(raw.as_bytes()) {
-        locate::Structured::Once { depth, .. } => Some(depth),
-        locate::Structured::Absent
-        | locate::Structured::Unfinished
-        | locate::Structured::Twice
-        | locate::Structured::Unreadable => None,
+        Structured::Once { depth, .. } => Some(depth),
+        Structured::Absent | Structured::Unfinished | Structured::Twice | Structured::Unreadable => None,
     };
     let once = |value: &str| depth(&format!(r#"{{"structuredContent":{value},"z":[[[0]]]}}"#));
     for (value, deep) in [
@@ -779,7 +776,7 @@ fn structured_output_is_found_with_its_depth_and_in_no_broken_result() {
         r#"{"structuredContent":}"#,
     ] {
         assert!(
-            matches!(locate::in_bytes(broken.as_bytes()), locate::Structured::Unreadable),
+            matches!(locate::in_bytes(broken.as_bytes()), Structured::Unreadable),
             "{broken}"
         );
     }

@@ -99,9 +99,10 @@ fn a_rule_is_excused_for_the_tool_that_is_named() {
         let mut rules = rules();
         rules.sanitisation.action = ResponseAction::Redact(pack(tool));
         let case = Case { message, ..UNTRUSTED };
-        let body = match message {
-            Message::TaskState => format!(r#"{{"taskId":"t","result":{raw}}}"#),
-            _ => raw.clone(),
+        let body = if message == Message::TaskState {
+            format!(r#"{{"taskId":"t","result":{raw}}}"#)
+        } else {
+            raw.clone()
         };
         assert_eq!(
             told(&body, &case, &rules).text().contains(TOKEN),
