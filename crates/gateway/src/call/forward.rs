@@ -101,10 +101,7 @@ async fn carry(stages: &Stages<'_>, request: &Request, permitted: Permitted<'_>)
     };
     record.credential = credential_facts(credential.origin());
     let permit = up_to_date(stages, &asked, (permit, approved.as_ref()), &mut record)?;
-    if era == Era::Modern && matches!(round, Round::ToServer(_)) {
-        still_asked(stages, server.id(), request)
-            .map_err(|(in_force, grounds)| stages.denied_by(&in_force, &record.facts, Verdict::Deny, grounds))?;
-    }
+    still_asked(stages, request, (server.id(), era, &round), &record.facts)?;
     let forwarded = Forwarded {
         server: server.clone(),
         era,

@@ -4,20 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ledger::{MessageFacts, Verdict};
 use mcp::mrtr::{self, InputMethod, InputRequired};
-use mcp::{Content, ErrorCode, Request, compose};
-use policy::Grounds;
+use mcp::{Content, Era, ErrorCode, Request, compose};
 use screening::result::walk::Message;
 use screening::result::{ScreenedResult, Withheld};
 use vocabulary::ServerId;
 
 use crate::call::forwarded::{Forwarded, unusable, withheld};
+use crate::call::rounds::state::Round;
 use crate::call::send::unwanted;
+use crate::context::Ended;
 use crate::events::server_request::{allow_screened, check_answer, no_longer_allowed, record};
 use crate::message::ClientMessage;
 use crate::screen::{beside_a_call, screen};
 use crate::session::{Posed, Session};
-use crate::snapshot::Snapshot;
 use crate::stages::Stages;
 use crate::state::allowed_request::{AllowedRequest, may_ask};
 use crate::state::parked::LONGEST_PAUSE;
@@ -66,10 +67,12 @@ pub(crate) async fn allow_all(
 /// dialogue is the server's own; what shows none may be any.
 pub(crate) fn still_asked(
     stages: &Stages<'_>,
-    server: &ServerId,
     request: &Request,
-) -> Result<(), (Arc<Snapshot>, Grounds)> {
-    let Some(raw) = request.params().raw("inputResponses") else {
+    (server, era, round): (&ServerId, Era, &Round),
+    facts: &MessageFacts,
+) -> Result<(), Box<Ended>> {
+    let brought = request.params().raw("inputResponses");
+    let (Some(raw), Era::Modern, Round::ToServer(_)) = (brought, era, round) else {
         return Ok(());
     };
     let in_force = stages.gateway.in_force();
@@ -81,7 +84,7 @@ pub(crate) fn still_asked(
         .collect();
     for method in asked {
         if let Err(grounds) = may_ask(&in_force, stages.context, server, (method, b"")) {
-            return Err((in_force, grounds));
+            return Err(stages.denied_by(&in_force, facts, Verdict::Deny, grounds));
         }
     }
     Ok(())

@@ -194,9 +194,11 @@ fn unreadable_requests_differ_by_caller_and_by_no_name_that_a_caller_makes_up() 
     assert_eq!(flood(&sample::principal(), "files"), 0);
     let mut out = Vec::new();
     floods.release(start + WINDOW, &mut out);
-    let named = out.iter().map(|submission| match &shared(submission).ending {
-        Ending::Unreadable { who, server_id, .. } => (who.sub.as_str(), server_id.as_deref()),
-        _ => panic!("they stay unreadable"),
+    let named = out.iter().map(|submission| {
+        let Ending::Unreadable { who, server_id, .. } = &shared(submission).ending else {
+            panic!("they stay unreadable")
+        };
+        (who.sub.as_str(), server_id.as_deref())
     });
     assert_eq!(
         named.collect::<Vec<_>>(),
