@@ -76,6 +76,17 @@ pub(super) struct ServerLine {
     pub(super) asked: AtomicU64,
 }
 
+/// An incident voids what waits for a person, and so does a change of what they would approve.
+fn tie_together(approvals: &ApprovalDesk, incidents: &IncidentDesk, gateway: &Arc<Gateway>) {
+    incidents.rule(gateway);
+    let voids = incidents.clone();
+    approvals.void_by(move |approval| voids.voids(approval));
+    let woken = approvals.clone();
+    incidents.on_start(move || woken.look_again());
+    let asked = Arc::downgrade(gateway);
+    approvals.compare_with(move || Some(asked.upgrade()?.in_force().policy().clone()));
+}
+
 impl Running {
     /// Opens ledger and store and assembles the first snapshot.
     pub(super) fn new(
@@ -139,13 +150,7 @@ impl Running {
         };
         let gateway = Gateway::new(running.assemble(None), ledger, Arc::new(approvals.clone()))
             .context("no randomness can be had")?;
-        incidents.rule(&gateway);
-        let voids = incidents.clone();
-        approvals.void_by(move |approval| voids.voids(approval));
-        let woken = approvals.clone();
-        incidents.on_start(move || woken.look_again());
-        let asked = Arc::downgrade(&gateway);
-        approvals.compare_with(move || Some(asked.upgrade()?.in_force().policy().clone()));
+        tie_together(&approvals, &incidents, &gateway);
         let _ = running.gateway.set(gateway);
         Ok(Arc::new(running))
     }
