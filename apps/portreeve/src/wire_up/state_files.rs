@@ -163,6 +163,11 @@ mod tests {
             ("state.db", 0o644, false),
             ("state.db", 0o664, true),
             ("ledger", 0o777, true),
+            ("ledger.key", 0o600, false),
+            ("ledger.key", 0o644, true),
+            ("ledger.key", 0o666, true),
+            ("approvals.key", 0o640, true),
+            ("payload.key", 0o604, true),
         ] {
             let file = state.join(name);
             fs::write(&file, "").unwrap();
