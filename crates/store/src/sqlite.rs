@@ -66,6 +66,8 @@ impl Store {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // What is deleted here, sealed arguments of an approval that ended, is overwritten.
         connection.pragma_update(None, "secure_delete", true)?;
+        // The journal begins anew, so that the room that is taken lies where the next changes are written.
+        connection.pragma(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
         keep_room(&state.join("state.db-wal"));
         Ok(Self {
             connection: Mutex::new(connection),
