@@ -243,6 +243,57 @@ async fn a_call_waits_for_a_person_and_then_is_made_once() {
     );
 }
 
+// R217 R221
+#[tokio::test(flavor = "multi_thread")]
+async fn under_the_starter_policies_every_high_and_critical_call_waits() {
+    let starter = std::fs::read_to_string(repository().join("examples/policies/starter.cedar")).unwrap();
+    let risks = [("low", "r"), ("medium", "m"), ("high", "h"), ("critical", "c")];
+    let town = Town::with(&["r", "m", "h", "c"], |setup| {
+        let setup = setup.policy(&starter);
+        risks
+            .iter()
+            .fold(setup, |setup, (risk, tool)| setup.risk(&format!("files/{tool}"), risk))
+    })
+    .await;
+    let zoe = admin(&town.gateway, "zoe", "approver").await;
+    let ann = town.agent("ann").await;
+    assert_eq!(ann.names().await, ["c", "h", "m", "r"], "what waits is listed");
+    let tame = json!({"path": "/srv/a"});
+    // What stands in the arguments makes a call as dangerous as a tool would be.
+    let grave = json!({"text": "rm -rf / --no-preserve-root"});
+    for (tool, arguments, waits) in [
+        ("r", &tame, false),
+        ("m", &tame, false),
+        ("h", &tame, true),
+        ("c", &tame, true),
+        ("r", &grave, true),
+        ("m", &grave, true),
+    ] {
+        let before = town.files.calls().len();
+        let answer = ann.call(tool, arguments.clone()).await;
+        if waits {
+            let id = asked(&answer);
+            assert_eq!(codes(&answer), ["REQUIRE_APPROVAL", "amendment_vii_no_plan"], "{tool}");
+            assert_eq!(town.files.calls().len(), before, "{tool}: nothing reached the server");
+            let denied = word_of(&town.gateway, &zoe, &id, "deny").await;
+            assert_eq!(denied.status, 200, "{}", denied.text());
+            assert_eq!(
+                codes(&ann.call(tool, arguments.clone()).await),
+                ["DENY_APPROVAL_REFUSED"],
+                "{tool}"
+            );
+            let mut other = arguments.clone();
+            other["amount"] = json!(1);
+            let id = asked(&ann.call(tool, other.clone()).await);
+            assert_eq!(word_of(&town.gateway, &zoe, &id, "approve").await.status, 200);
+            assert_eq!(ann.call(tool, other).await.result()["isError"], false, "{tool}");
+        } else {
+            assert_eq!(answer.result()["isError"], false, "{tool}");
+        }
+        assert_eq!(town.files.calls().len(), before + 1, "{tool}");
+    }
+}
+
 // R222 R223
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_of_one_call_opens_no_other() {
