@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portreeve_ledger::{
-    Arrival, Break, BreakKind, CredentialFacts, DecisionFacts, Durability, Ending, Event, Finding, Intent, Ledger,
-    LedgerDown, LedgerReader, MessageFacts, Note, OpenError, Outcome, Position, Settings, Status, TokenMode,
-    TokenSource, Verdict, stored_origin, verify,
+    Arrival, Break, BreakKind, CredentialFacts, DecisionFacts, Durability, Ending, Event, Finding, Intent,
+    KeptPayloads, Ledger, LedgerDown, LedgerReader, MessageFacts, Note, OpenError, Outcome, Position, Settings, Status,
+    TokenMode, TokenSource, Verdict, stored_origin, verify,
 };
 use serde_json::Value as Json;
 use vocabulary::{
@@ -723,4 +723,62 @@ async fn several_events_are_written_in_their_order_or_refused() {
     for (number, record) in spelled.iter().enumerate() {
         assert!(record.contains(&format!("\"event {number}\"")), "{number}: {record}");
     }
+}
+
+#[tokio::test]
+async fn what_was_carried_out_keeps_its_answer_where_answers_are_kept_and_nothing_else_does() {
+    for results in [true, false] {
+        let folder = Folder::new();
+        let payloads = KeptPayloads {
+            arguments: !results,
+            results,
+        };
+        let (ledger, _) = Ledger::open(&folder.0, Settings { payloads, ..settings() }).unwrap();
+        let taken = std::cell::Cell::new(0);
+        let bytes = || {
+            taken.set(taken.get() + 1);
+            b"{}".to_vec()
+        };
+        let failed = || {
+            let mut ending = called(Risk::Low);
+            if let Ending::Called { outcome, .. } = &mut ending {
+                outcome.status = Status::Error;
+            }
+            ending
+        };
+        for ending in [called(Risk::Low), failed(), refused(), answered()] {
+            let _ = ledger.append_answer(&arrival(), ending, 2, bytes).await.unwrap();
+        }
+        let refs = folder
+            .records()
+            .into_iter()
+            .map(|record| !record["outcome"]["result_ref"].is_null());
+        assert_eq!(refs.collect::<Vec<_>>(), [results, false, false, false]);
+        assert_eq!(
+            taken.take(),
+            usize::from(results),
+            "no answer is copied that is not kept"
+        );
+        let kept = ledger.keep_arguments(ReceiptId::mint(), bytes).unwrap();
+        assert_eq!((kept.is_some(), taken.get()), (!results, usize::from(!results)));
+    }
+}
+
+#[tokio::test]
+async fn a_witness_has_the_last_checkpoint_of_a_log_that_ended() {
+    let (folder, witness) = (Folder::new(), Folder::new());
+    let copied = Some(witness.0.clone());
+    let (ledger, _) = Ledger::open(
+        &folder.0,
+        Settings {
+            witness: copied,
+            ..settings()
+        },
+    )
+    .unwrap();
+    fill(&ledger, 10).await;
+    ledger.shutdown();
+    let own = fs::read(folder.0.join("ledger/checkpoint")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&own).lines().nth(1), Some("10"));
+    assert_eq!(fs::read(witness.0.join("checkpoint")).unwrap(), own);
 }

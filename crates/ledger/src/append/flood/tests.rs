@@ -331,3 +331,17 @@ fn a_network_past_its_hundred_uses_up_nothing_of_what_strangers_share() {
     assert_eq!(flood(3, 500), 100);
     assert_eq!(flood(4, 500), 0, "the ceiling counts every record, not every network");
 }
+
+#[test]
+fn a_refusal_whose_arguments_are_kept_has_a_record_of_its_own() {
+    let (mut floods, start) = (Floods::default(), Instant::now());
+    let refuse = || {
+        let mut ending = sample::refused(ReasonCode::DenyRateLimit);
+        if let Ending::Refused { message, .. } = &mut ending {
+            message.args_ref = crate::PayloadRef::parse("pld_20260301_2");
+        }
+        submit(ending)
+    };
+    let alone = (0..250).filter_map(|_| floods.sift(refuse(), start)).count();
+    assert_eq!((alone, floods.next_release()), (250, None));
+}

@@ -410,3 +410,16 @@ fn the_memory_of_a_large_group_is_given_back_and_that_of_an_ordinary_one_is_kept
     write_all(&mut writer, [job(event())]);
     assert!((KEPT..2 * KEPT).contains(&writer.buffer.capacity()));
 }
+
+#[test]
+fn whoever_signs_is_told_of_every_256th_record_and_of_no_other() {
+    let folder = Folder::new();
+    let (tell, told) = channel();
+    let mut writer = by_hand(&folder).telling(tell);
+    let mut after = Vec::new();
+    for seq in 1..=600_u64 {
+        write_all(&mut writer, [job(event())]);
+        after.extend(told.try_iter().map(|_| seq));
+    }
+    assert_eq!(after, [256, 512]);
+}

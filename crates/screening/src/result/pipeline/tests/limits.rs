@@ -67,13 +67,13 @@ fn a_message_does_not_grow_without_end() {
         r#"{{"content":[{{"type":"text","text":[{}"a"]}}]}}"#,
         r#""a","#.repeat(400_000)
     );
-    let block = format!(r#"{{"type":"text","text":"{}"}}"#, "a\u{7f}".repeat(600_000));
-    let two = format!(r#"{{"content":[{block},{block}]}}"#);
+    let odd = "a\u{7f}".repeat(1_100_000);
+    let uneditable = format!(r#"{{"content":[{{"type":"resource","resource":{{"uri":"a:b","text":"{odd}"}}}}]}}"#);
     for (what, result, rules) in [
         ("entities", text(&"&".repeat(2_200_000)), &fencing),
         ("fences", array, &fencing),
-        ("removals", text(&"a\u{7f}".repeat(1_100_000)), &stripping),
-        ("removals of two texts that each hold fewer", two, &stripping),
+        ("removals", text(&odd), &stripping),
+        ("removals of what is not edited", uneditable, &stripping),
     ] {
         let told = told(&result, &UNTRUSTED, rules);
         assert_eq!(
