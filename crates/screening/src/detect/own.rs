@@ -37,8 +37,13 @@ pub fn may_hold_own_token(raw: &[u8]) -> bool {
     PLAIN.as_ref().is_none_or(|plain| plain.find(raw).is_some()) || spells_letters(raw)
 }
 
-/// What `ptr_a` becomes: as it is, in base64 by where it begins, in hex.
-const SPELLINGS: [&str; 6] = ["ptr_a", "cHRyX2", "B0cl9h", "wdHJfY", "7074725f61", "7074725F61"];
+/// What `ptr_a` becomes: as it is, in base64 by where it begins, in hex, in base64 of UTF-16 in either order, and in base64 of base64.
+#[rustfmt::skip]
+const SPELLINGS: [&str; 18] = [
+    "ptr_a", "cHRyX2", "B0cl9h", "wdHJfY", "7074725f61", "7074725F61",
+    "cAB0AHIAXwBh", "AAdAByAF8AY", "wAHQAcgBfAG",
+    "Y0hSeVgy", "NIUnlYM", "jSFJ5WD", "QjBjbDlo", "IwY2w5a", "CMGNsOW", "d2RISmZZ", "dkSEpmW", "3ZEhKZl",
+];
 
 /// Whether a letter of a token, or of what spells one, may be spelled otherwise (`\\u0070`, `%70`), or stand beside what nobody
 /// sees. Hardly any text spells letters so: who does is looked through.
@@ -161,6 +166,24 @@ mod tests {
         for text in spelled {
             assert!(may_hold_own_token(text.as_bytes()), "{text}");
             assert!(finds(&text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_utf_16_or_in_base64_twice_is_suspected() {
+        let token = token();
+        for shift in ["", "x", "xy", "xyz"] {
+            let text = format!("{shift}{token}");
+            let units: Vec<u16> = text.encode_utf16().collect();
+            let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+            let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+            let marked = [[0xff, 0xfe].as_slice(), &little].concat();
+            for bytes in [little, big, marked, base64(text.as_bytes()).into_bytes()] {
+                for before in 0..3 {
+                    let coded = base64(&[vec![b'x'; before], bytes.clone()].concat());
+                    assert!(may_hold_own_token(coded.as_bytes()), "{coded}");
+                }
+            }
         }
     }
 

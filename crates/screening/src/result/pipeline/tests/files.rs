@@ -109,11 +109,25 @@ fn files_of_resources_prompts_and_questions_are_looked_into_too() {
 #[test]
 fn our_own_tokens_are_found_in_files_whatever_is_switched_on() {
     let token = format!("ptr_agt_{}", "0123456789abcdef".repeat(4));
-    let block = format!(
-        r#"{{"type":"resource","resource":{{"blob":"{}"}}}}"#,
-        base64(file(&token).as_bytes())
-    );
-    withheld(&result(&block), &UNTRUSTED, &rules());
+    let text = file(&token);
+    let units = || text.encode_utf16();
+    let little: Vec<u8> = [0xff, 0xfe]
+        .into_iter()
+        .chain(units().flat_map(u16::to_le_bytes))
+        .collect();
+    let big: Vec<u8> = [0xfe, 0xff]
+        .into_iter()
+        .chain(units().flat_map(u16::to_be_bytes))
+        .collect();
+    for bytes in [
+        text.clone().into_bytes(),
+        little,
+        big,
+        base64(text.as_bytes()).into_bytes(),
+    ] {
+        let block = format!(r#"{{"type":"resource","resource":{{"blob":"{}"}}}}"#, base64(&bytes));
+        withheld(&result(&block), &UNTRUSTED, &rules());
+    }
 }
 
 #[test]
