@@ -204,6 +204,21 @@ async fn a_head_of_http_2_that_is_too_large_has_a_receipt() {
     told.retain(|code| matches!(code.as_str(), Some("DENY_NO_AUTHN" | "DENY_MALFORMED")));
     told.sort_by_key(ToString::to_string);
     assert_eq!(told, ["DENY_MALFORMED", "DENY_NO_AUTHN"]);
+
+    // The library answers these by itself, and the connection goes on.
+    for _ in 0..3 {
+        assert_eq!(ask(400_000).await, 431);
+    }
+    assert_eq!(ask(10).await, 401);
+    let counted = |code: &str| {
+        let records = receipts(&all(&town.gateway.home));
+        records
+            .iter()
+            .filter(|r| r["decision"]["reason_codes"][0] == code)
+            .count()
+    };
+    eventually("each has a receipt", 60, async || counted("DENY_MALFORMED") >= 4).await;
+    assert_eq!((counted("DENY_MALFORMED"), counted("DENY_NO_AUTHN")), (4, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@ pub mod metadata;
 pub(crate) mod route;
 pub mod shown;
 pub mod host;
+mod asked;
 mod connections;
 pub mod tls;
 pub mod token_clients;

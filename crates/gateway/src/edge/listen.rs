@@ -21,6 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use upstream::WakeFilter;
 
 use super::Peer;
+pub use super::asked::OnUnparsable;
+use super::asked::{Asked, Counted};
 use super::certificate::CertifiedPeer;
 use super::connections::{Activity, Busy, ConnectionLimit, Leaving};
 
@@ -32,7 +34,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 /// The largest head of a request.
 pub(crate) const LARGEST_HEAD: usize = 64 * 1024;
-/// What HTTP/2 hands over at most: the library answers larger ones by itself, and nobody hears of it.
+/// What HTTP/2 hands over at most: the library answers larger ones by itself.
 const LARGEST_HEAD_SEEN: u32 = 256 * 1024;
 
 /// A bound address, with or without TLS.
@@ -42,9 +44,6 @@ pub struct Door {
     most: usize,
     on_unparsable: Option<Arc<OnUnparsable>>,
 }
-
-/// Is told of a request that HTTP itself refuses before anybody could read it.
-pub type OnUnparsable = dyn Fn(IpAddr) + Send + Sync;
 
 impl Door {
     /// Binds `address`; port 0 takes a free one.
@@ -108,12 +107,10 @@ impl Door {
                 continue;
             };
             let (tls, handle, watcher) = (self.tls.clone(), handle.clone(), graceful.watcher());
-            let tell = self.on_unparsable.clone();
+            let address = address.ip().to_canonical();
+            let asked = Asked::of(address, self.on_unparsable.clone());
             tokio::spawn(async move {
-                let ended = greet(stream, address, tls, handle, watcher).await;
-                if let (Some(Unparsable(address)), Some(tell)) = (ended, tell) {
-                    tell(address);
-                }
+                greet((stream, tls), (address, asked), handle, watcher).await;
                 drop(seat);
             });
         }
@@ -122,44 +119,30 @@ impl Door {
     }
 }
 
-/// A connection ended because something on it was no request; from where it came.
-struct Unparsable(IpAddr);
-
 /// Shakes hands with a new connection and learns who its certificate names.
 async fn greet<H, F, B>(
-    stream: TcpStream,
-    address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    (stream, tls): (TcpStream, Option<TlsAcceptor>),
+    (address, asked): (IpAddr, Arc<Asked>),
     handle: H,
     watcher: Watcher,
-) -> Option<Unparsable>
-where
+) where
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let _ = stream.set_nodelay(true);
-    let address = address.ip().to_canonical();
+    let certificate = None;
     let Some(tls) = tls else {
-        return converse(
-            stream,
-            Peer {
-                address,
-                certificate: None,
-            },
-            handle,
-            watcher,
-        )
-        .await;
+        return converse((stream, asked), Peer { address, certificate }, handle, watcher).await;
     };
     let accepted = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream)).await;
-    let stream = accepted.ok()?.ok()?;
+    let Ok(Ok(stream)) = accepted else { return };
     let chain = stream.get_ref().1.peer_certificates();
     let certificate = chain.and_then(<[_]>::first).and_then(CertifiedPeer::read).map(Arc::new);
-    converse(stream, Peer { address, certificate }, handle, watcher).await
+    converse((stream, asked), Peer { address, certificate }, handle, watcher).await;
 }
 
-async fn converse<S, H, F, B>(stream: S, peer: Peer, handle: H, watcher: Watcher) -> Option<Unparsable>
+async fn converse<S, H, F, B>((stream, asked): (S, Arc<Asked>), peer: Peer, handle: H, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
@@ -179,8 +162,9 @@ where
         .max_header_list_size(LARGEST_HEAD_SEEN)
         .keep_alive_interval(Duration::from_secs(30));
     let activity = Arc::new(Activity::default());
-    let (noted, address) = (activity.clone(), peer.address);
+    let (noted, handed_over) = (activity.clone(), asked.clone());
     let service = service_fn(move |request| {
+        handed_over.hand_over();
         let (busy, leaving) = (noted.begin(), noted.clone());
         // `handle` is called here, not when it is first polled: a connection may end in between.
         let answer = handle(request, peer.clone());
@@ -195,7 +179,9 @@ where
             }))
         }
     });
-    let conversation = server.serve_connection(TokioIo::new(stream), service).into_owned();
+    let conversation = server
+        .serve_connection(TokioIo::new(Counted::of(stream, asked.clone())), service)
+        .into_owned();
     let conversation = std::pin::pin!(watcher.watch(conversation));
     let mut conversation = WakeFilter::new(conversation);
     loop {
@@ -203,15 +189,16 @@ where
             // A connection that breaks is the peer's business; what was asked on it has its own record, unless HTTP itself
             // answered what it could not read.
             ended = &mut conversation => {
-                let unread = ended.is_err_and(|error| {
+                let is_unreadable = ended.is_err_and(|error| {
                     let error = error.downcast_ref::<hyper::Error>();
                     error.is_some_and(|error| error.is_parse() || error.is_parse_too_large())
                 });
-                return unread.then_some(Unparsable(address));
+                return asked.end(is_unreadable);
             }
             () = tokio::time::sleep(LOOK_AFTER) => {
+                asked.look();
                 if activity.is_over() {
-                    return None;
+                    return asked.end(false);
                 }
             }
         }
