@@ -77,3 +77,42 @@ fn of_expression(expression: &Value) -> Prospect {
 }
 
 const ANYTHING: Prospect = Prospect { yes: true, no: true };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a condition may come to be: at least one of both.
+    const ALL: [Prospect; 3] = [
+        ANYTHING,
+        Prospect { yes: true, no: false },
+        Prospect { yes: false, no: true },
+    ];
+
+    fn values(prospect: Prospect) -> Vec<bool> {
+        let both = [(true, prospect.yes), (false, prospect.no)];
+        both.into_iter()
+            .filter_map(|(value, may)| may.then_some(value))
+            .collect()
+    }
+
+    fn of(values: impl IntoIterator<Item = bool>) -> (bool, bool) {
+        values
+            .into_iter()
+            .fold((false, false), |(yes, no), value| (yes || value, no || !value))
+    }
+
+    #[test]
+    fn a_choice_may_come_to_be_whatever_its_branches_may() {
+        for (condition, then, other) in ALL
+            .iter()
+            .flat_map(|a| ALL.iter().flat_map(move |b| ALL.map(|c| (*a, *b, c))))
+        {
+            let chosen = values(condition)
+                .into_iter()
+                .flat_map(|condition| values(if condition { then } else { other }));
+            let found = condition.choose(then, other);
+            assert_eq!((found.yes, found.no), of(chosen));
+        }
+    }
+}
