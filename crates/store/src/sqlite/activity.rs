@@ -115,7 +115,7 @@ impl Activity {
         add_batch(&mut self.connection(), &self.reader)
     }
 
-    /// Forgets everything and takes the whole log in again; says how many records that were. Listings go on meanwhile.
+    /// Forgets everything and takes the whole log in again; says how many records it holds then. Listings go on meanwhile.
     ///
     /// # Errors
     /// When the ledger cannot be read or the index cannot be written.
@@ -126,15 +126,11 @@ impl Activity {
             transaction.execute_batch(SHAPE)?;
             transaction.commit()?;
         }
-        let mut added = 0;
-        loop {
-            // One batch at a time: whoever waits for the index comes in between.
-            let batch = self.advance()?;
-            added += batch as u64;
-            if batch < BATCH {
-                return Ok(added);
-            }
-        }
+        // One batch at a time: whoever waits for the index comes in between, and takes in some of it, perhaps all.
+        while self.advance()? == BATCH {}
+        let count = "SELECT count(*) FROM records";
+        let records: i64 = self.connection().query_row(count, [], |row| row.get(0))?;
+        Ok(u64::try_from(records).unwrap_or_default())
     }
 
     /// On a full disk the index cannot grow; what it holds can still be read.
